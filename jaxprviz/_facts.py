@@ -1,0 +1,144 @@
+"""What is found out about a program: which variables are captured, and how variables lie over the devices."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from jaxprviz._scope import Origin, Scope
+from jaxprviz.program import Mesh, Spec, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """One captured variable of one scope.
+
+    Attributes:
+        scope: the scope whose function captures it.
+        position: which of the scope's inputs it is.
+        name: its Python name; None when that is not known.
+        origin: where it is bound, and the boundaries that it crosses on its way here.
+        constant: True when what is captured is an array baked in, not a traced variable.
+    """
+
+    scope: Scope
+    position: int
+    name: str | None
+    origin: Origin
+    constant: bool
+
+    @property
+    def variable(self) -> int:
+        """Its number in the scope that captures it."""
+        return self.scope.body.inputs[self.position]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How one array lies over the devices of a mesh.
+
+    Attributes:
+        type: the type of the whole array, as the caller holds it.
+        mesh: the devices.
+        spec: for each axis of the array the mesh axes that split it; None when that is not known.
+    """
+
+    type: Type
+    mesh: Mesh
+    spec: Spec | None
+
+    @property
+    def parts(self) -> tuple[int, ...] | None:
+        """Into how many parts each axis is split."""
+        if self.spec is None:
+            return None
+        return tuple(math.prod(self.mesh.length(name) for name in names) for names in self._full)
+
+    @property
+    def copies(self) -> int | None:
+        """How many devices hold each element."""
+        parts = self.parts
+        return None if parts is None else self.mesh.size // math.prod(parts)
+
+    @property
+    def local(self) -> tuple[int | str, ...] | None:
+        """The shape of the block that one device holds."""
+        parts = self.parts
+        if parts is None:
+            return None
+        return tuple(
+            size if part == 1 else (size // part if isinstance(size, int) else f"{size}/{part}")
+            for size, part in zip(self.type.shape, parts, strict=True)
+        )
+
+    @property
+    def local_nbytes(self) -> int | None:
+        """Bytes that one device holds."""
+        whole, parts = self.type.nbytes, self.parts
+        return None if whole is None or parts is None else whole // math.prod(parts)
+
+    @property
+    def total_nbytes(self) -> int | None:
+        """Bytes that all devices hold together."""
+        one = self.local_nbytes
+        return None if one is None else one * self.mesh.size
+
+    @property
+    def _full(self) -> Spec:
+        """The spec with an entry for every axis of the array."""
+        spec = self.spec or ()
+        return (*spec, *((),) * (len(self.type.shape) - len(spec)))
+
+    def block(self, device: tuple[int, ...]) -> tuple[int | None, ...] | None:
+        """Which part of each axis a device holds, counted from 0; None for an axis that is not split.
+
+        Args:
+            device: its position along each axis of the mesh.
+        """
+        if self.spec is None:
+            return None
+        where = dict(zip((name for name, _ in self.mesh.axes), device, strict=True))
+        found: list[int | None] = []
+        for names in self._full:
+            index = 0
+            for name in names:
+                index = index * self.mesh.length(name) + where[name]
+            found.append(index if names else None)
+        return tuple(found)
+
+    def blocks(self) -> tuple[tuple[int | None, ...], ...] | None:
+        """`block` of every device, in the mesh's own order."""
+        devices = itertools.product(*(range(size) for _, size in self.mesh.axes))
+        found = [self.block(device) for device in devices]
+        return None if self.spec is None else tuple(block for block in found if block is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A variable that enters or leaves a device scope.
+
+    Attributes:
+        position: which operand (or result) of the equation it is.
+        layout: what the caller holds and how it lies over the devices.
+        inner: the type that the body sees on one device.
+        inside: its number in the body; None when it is a literal there, or when the wiring is not known.
+    """
+
+    position: int
+    layout: Layout
+    inner: Type
+    inside: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How the variables of one device scope lie over its devices.
+
+    Attributes:
+        entering: one an operand of the equation.
+        leaving: one a result.
+    """
+
+    entering: tuple[Crossing, ...]
+    leaving: tuple[Crossing, ...]
