@@ -132,9 +132,8 @@ class _Writer:
             self.out.append(escape(data))
 
     def _open(self, name: str, attributes: dict[str, str | None]) -> None:
-        words = "".join(
-            f" {key}="{_escaped(value)}"" for key, value in attributes.items() if value is not None
-        )
+        kept = ((key, _escaped(value)) for key, value in attributes.items() if value is not None)
+        words = "".join(f' {key}="{value}"' for key, value in kept)
         self.out.append(f"<{name}{words}>")
 
     def _root(self, attributes: dict[str, str]) -> None:
