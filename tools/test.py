@@ -1,0 +1,257 @@
+"""`make test`: every check of the project, each as one step; all run, even when one fails.
+
+Runs in the environment that tools/environment.py made.  A *lane* is a further environment, with another Python or
+another JAX; a lane whose Python is not on this machine is reported as not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import browser
+import pythons
+from environment import LOCK, MAIN, ROOT, Environment, SetupError
+
+_LANES = ROOT / "tools" / "lanes"
+_LIMIT = 900
+"""Seconds that one command may take."""
+
+_COUNTS = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
+_SUMMARY = re.compile(r"^=* ?(?:\d+ \w+, )*\d+ \w+ in [\d.]+s\b")
+
+Variables = dict[str, str]
+Command = list[str | Path]
+
+
+@dataclass
+class Outcome:
+    """What became of one step.
+
+    Attributes:
+        failed: the commands that failed, in words.
+        counts: how many tests passed, failed, were skipped.
+        missing: why the step could not be run here; None when it was run.
+    """
+
+    failed: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    missing: str | None = None
+
+    @property
+    def word(self) -> str:
+        return "not run" if self.missing else "FAILED" if self.failed else "passed"
+
+    @property
+    def note(self) -> str:
+        told = [f"{number} {name}" for name, number in self.counts.items()]
+        return self.missing or ", ".join((*told, *self.failed))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One check.
+
+    Attributes:
+        name: how it is chosen on the command line.
+        about: what it checks.
+        run: runs it, given the environment variables for its commands.
+    """
+
+    name: str
+    about: str
+    run: Callable[[Variables], Outcome]
+
+
+def counted(line: str) -> dict[str, int] | None:
+    """The numbers in pytest's closing line; None for any other line."""
+    if not _SUMMARY.match(line):
+        return None
+    return {name.replace("errors", "error"): int(number) for number, name in _COUNTS.findall(line)}
+
+
+def _run(outcome: Outcome, about: str, command: Command, variables: Variables) -> None:
+    """Runs one command, shows what it prints, and notes what became of it."""
+    print(f"\n$ {' '.join(str(part).removeprefix(f'{ROOT}/') for part in command)}", flush=True)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(_LIMIT, stop)
+    timer.start()
+    assert process.stdout is not None
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        for name, number in (counted(line) or {}).items():
+            outcome.counts[name] = outcome.counts.get(name, 0) + number
+    status = process.wait()
+    timer.cancel()
+    if late.is_set():
+        outcome.failed.append(f"{about}: stopped after {_LIMIT} s")
+    elif status != 0:
+        outcome.failed.append(f"{about}: exit status {status}")
+
+
+def _pytest(venv: Environment, *arguments: str) -> Command:
+    return [venv.python, "-m", "pytest", "-q", *arguments]
+
+
+_UNIT = ("tests", "--ignore=tests/browser", "-n", "2")
+_NOTEBOOKS = ("notebooks", "--nbval-current-env", "--nbval-cell-timeout=120", "-n", "2", "--dist", "loadfile")
+
+
+def _style(variables: Variables) -> Outcome:
+    outcome = Outcome()
+    _run(outcome, "ruff check", [MAIN.command("ruff"), "check", "."], variables)
+    _run(outcome, "ruff format", [MAIN.command("ruff"), "format", "--check", "."], variables)
+    return outcome
+
+
+def _types(variables: Variables) -> Outcome:
+    outcome = Outcome()
+    _run(outcome, "pyright", [MAIN.command("pyright"), "--pythonpath", MAIN.python], variables)
+    return outcome
+
+
+def _unit(variables: Variables) -> Outcome:
+    outcome = Outcome()
+    _run(outcome, "tests", _pytest(MAIN, *_UNIT), variables)
+    return outcome
+
+
+def _notebooks(variables: Variables) -> Outcome:
+    outcome = Outcome()
+    _run(outcome, "notebooks", _pytest(MAIN, "--nbval", *_NOTEBOOKS), variables)
+    return outcome
+
+
+def _browser(variables: Variables) -> Outcome:
+    outcome = Outcome()
+    chromium = browser.ensure(MAIN)
+    _run(outcome, "browser", _pytest(MAIN, "tests/browser"), {**variables, browser.VARIABLE: chromium})
+    return outcome
+
+
+def _lane(name: str, install: tuple[str | Path, ...], versions: tuple[pythons.Version, ...]) -> Environment | Outcome:
+    """A lane's environment, ready; or the outcome that says that its Python is not here."""
+    found = pythons.find(versions)
+    if found is None:
+        wanted = " or ".join(pythons.text(version) for version in versions)
+        return Outcome(missing=f"no Python {wanted} on this machine")
+    files = tuple(part for part in install if isinstance(part, Path))
+    told = tuple(str(part.relative_to(ROOT)) if isinstance(part, Path) else part for part in install)
+    venv = Environment(ROOT / ".lanes" / f"{name}-py{pythons.text(found.version)}", told, files)
+    venv.ensure(found)
+    return venv
+
+
+def _locked_lane(variables: Variables) -> Outcome:
+    """The stored outputs hold on another Python too: a newer one where .venv has 3.11, else 3.11."""
+    here = pythons.ask(MAIN.python)
+    assert here is not None
+    versions = ((3, 13), (3, 12), (3, 14)) if here.version == (3, 11) else ((3, 11),)
+    venv = _lane("locked", ("--constraint", LOCK, "--requirement", _LANES / "lane.in"), versions)
+    if isinstance(venv, Outcome):
+        return venv
+    outcome = Outcome()
+    _run(outcome, "notebooks", _pytest(venv, "--nbval", *_NOTEBOOKS), variables)
+    return outcome
+
+
+def _jax_lane(jax: str, versions: tuple[pythons.Version, ...]) -> Callable[[Variables], Outcome]:
+    """The tests, and every notebook with its assertions alone: pictures differ from JAX to JAX."""
+
+    def run(variables: Variables) -> Outcome:
+        venv = _lane(f"jax-{jax}", ("--requirement", _LANES / f"jax-{jax}.txt"), versions)
+        if isinstance(venv, Outcome):
+            return venv
+        outcome = Outcome()
+        _run(outcome, "tests", _pytest(venv, *_UNIT, "-m", "not locked"), variables)
+        _run(outcome, "notebooks", _pytest(venv, "--nbval-lax", *_NOTEBOOKS), variables)
+        return outcome
+
+    return run
+
+
+STEPS = (
+    Step("style", "ruff, notebooks too", _style),
+    Step("types", "pyright", _types),
+    Step("unit", "tests/ without the browser", _unit),
+    Step("notebooks", "every notebook run again, its outputs compared", _notebooks),
+    Step("browser", "JupyterLab in Chromium", _browser),
+    Step("locked", "the notebooks again with another Python", _locked_lane),
+    Step("colab", "JAX 0.7.2 and Colab's versions around it", _jax_lane("0.7.2", ((3, 11), (3, 12), (3, 13)))),
+    Step("newest", "JAX 0.12.0.1", _jax_lane("0.12.0.1", ((3, 12), (3, 13), (3, 14)))),
+)
+
+
+@contextlib.contextmanager
+def _variables() -> Iterator[Variables]:
+    """Environment variables for the commands, free of what the user's own settings could change."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "PYTHONPATH")}
+    with tempfile.TemporaryDirectory(prefix="jaxprviz-") as folder:
+        own = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
+        yield {
+            **kept,
+            **{name: str(Path(folder, name.lower())) for name in own},
+            "JAX_PLATFORMS": "cpu",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+
+def _do(step: Step, variables: Variables) -> Outcome:
+    print(f"\n=== {step.name}: {step.about}", flush=True)
+    try:
+        return step.run(variables)
+    except SetupError as error:
+        print(error, flush=True)
+        return Outcome(failed=[str(error).splitlines()[0]])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    names = [step.name for step in STEPS]
+    parser.add_argument("steps", nargs="*", choices=[*names, []], help="the steps to run; all when none is named")
+    chosen = parser.parse_args().steps or names
+    done: list[tuple[Step, Outcome, float]] = []
+    with _variables() as variables:
+        for step in STEPS:
+            if step.name in chosen:
+                start = time.monotonic()
+                outcome = _do(step, variables)
+                done.append((step, outcome, time.monotonic() - start))
+    print("\n=== what became of it")
+    for step, outcome, seconds in done:
+        print(f"{step.name:10} {outcome.word:8} {seconds:5.0f} s  {outcome.note}".rstrip())
+    words = [outcome.word for _, outcome, _ in done]
+    print("\nSteps:")
+    print(f"{words.count('passed')} passed, {words.count('FAILED')} failed, {words.count('not run')} skipped")
+    sys.exit("FAILED" in words)
+
+
+if __name__ == "__main__":
+    main()
