@@ -37,7 +37,11 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             path.write_text(text, encoding="utf-8")
             return
         if not path.is_file():
-            pytest.fail(f"tests/golden/{name} is missing; `pytest --update` writes it: read it before you commit it")
-        assert text == path.read_text(encoding="utf-8"), f"tests/golden/{name} differs; `pytest --update` stores it"
+            pytest.fail(
+                f"tests/golden/{name} is missing; `pytest --update` writes it: read it before you commit it"
+            )
+        assert text == path.read_text(encoding="utf-8"), (
+            f"tests/golden/{name} differs; `pytest --update` stores it"
+        )
 
     return compare

