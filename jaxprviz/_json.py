@@ -59,6 +59,9 @@ def from_json(text: str) -> Program:
         _check(program)
     except _MismatchError as error:
         raise SaveError(_ASKED, str(error), _REMEDY) from None
+    except RecursionError:
+        # Lists in lists so deep that the message about them could not be made.
+        raise SaveError(_ASKED, "it is nested too deeply", _REMEDY) from None
     return program
 
 
