@@ -263,7 +263,11 @@ class Body:
         output_names: where in the returned value each output stands (`"result[0]"`); None where not known.
         closure: the names that the function's code takes from the functions around it (`co_freevars`): an
             upper bound on what it can capture by closure; None where the code was not found.
+        globals: the names that it looks up in its module, attributes included (`co_names`).
+        arguments: the names of the function's own arguments; None where it takes any number of them, or where
+            the code was not found.
         source: where the function was defined.
+        wrapper: True when what was traced is the function that JAX puts around a pmapped one.
     """
 
     name: str | None
@@ -275,7 +279,10 @@ class Body:
     outputs: tuple[Atom, ...]
     output_names: tuple[str | None, ...]
     closure: tuple[str, ...] | None = None
+    globals: tuple[str, ...] = ()
+    arguments: tuple[str, ...] | None = None
     source: Source | None = None
+    wrapper: bool = False
 
 
 @dataclass(frozen=True, slots=True)

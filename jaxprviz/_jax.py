@@ -1,0 +1,421 @@
+"""The one place that touches what JAX does not promise: internals, and what differs from version to version.
+
+Everything here was checked on JAX 0.7.2, 0.10.2 and 0.12.0.1; reading (not tracing) works on 0.4.38 as well, so
+that old programs can be recorded.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import linecache
+import os
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import PurePath
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+
+from jaxprviz.errors import VersionError
+from jaxprviz.program import Kind, Mesh, Source, Spec, Type
+
+OLDEST = (0, 7, 2)
+PMAP_AXIS = "_internal_pmap_axis_name"
+"""How JAX 0.8 and newer name the axis of a pmap that was given no `axis_name`."""
+
+_VERSION: tuple[int, ...] = jax.__version_info__
+_JAX_FOLDER = os.path.dirname(os.path.abspath(jax.__file__)) + os.sep
+_OUR_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PMAP_FILE = os.path.join(_JAX_FOLDER, "_src", "pmap.py")
+
+# From 0.8 on the traceback of an equation begins where the tracing of its body began; before, it is the whole
+# stack, with the callers of the function in it.
+_STACKS_ARE_CUT = _VERSION >= (0, 8)
+
+
+def require_supported() -> None:
+    """Raises VersionError when this JAX is older than the oldest that is supported."""
+    if _VERSION < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise VersionError(
+            "jaxprviz was asked to trace a function",
+            f"this is JAX {jax.__version__}, and jaxprviz reads the jaxprs of JAX {oldest} and newer",
+            f'Upgrade it: python -m pip install --upgrade "jax>={oldest}", then restart Python.',
+        )
+
+
+# --- jaxprs ----------------------------------------------------------------------------------------------------
+
+
+def is_jaxpr(value: object) -> bool:
+    """Whether a value is a jaxpr, open or closed (one class from 0.12 on)."""
+    return hasattr(value, "eqns") and (hasattr(value, "invars") or hasattr(value, "jaxpr"))
+
+
+def open_jaxpr(value: Any) -> Any:
+    """The jaxpr without its constants.  From 0.12 on `x.jaxpr is x`, so one step is enough and no loop is."""
+    return value if hasattr(value, "invars") else value.jaxpr
+
+
+def constants(value: Any) -> Sequence[Any]:
+    """The values of a jaxpr's constvars, as far as it carries them."""
+    return tuple(getattr(value, "consts", ()) or ())
+
+
+def is_literal(atom: Any) -> bool:
+    return isinstance(atom, jex.Literal)
+
+
+def is_tracer(value: Any) -> bool:
+    return isinstance(value, jax.core.Tracer)
+
+
+def sub_jaxprs(value: Any, depth: int = 0) -> Iterator[Any]:
+    """The jaxprs inside one parameter, wherever they hide: in tuples, dicts, and objects that carry one."""
+    if is_jaxpr(value):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from sub_jaxprs(item, depth)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from sub_jaxprs(item, depth)
+    elif depth == 0 and is_jaxpr(getattr(value, "jaxpr", None)):
+        yield from sub_jaxprs(value.jaxpr, depth + 1)
+
+
+# --- axes ------------------------------------------------------------------------------------------------------
+
+
+def is_axis(name: Any) -> bool:
+    """Whether a value is what JAX 0.7 names the axis of a pmap by that was given no `axis_name`."""
+    return str(name).startswith("<axis ")
+
+
+def axis_name(name: Any) -> str:
+    """A mesh axis's name; empty for the axis of a pmap that was given none."""
+    text = str(name)
+    return "" if text == PMAP_AXIS or is_axis(name) else text
+
+
+# --- types -----------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def read_type(aval: Any) -> Type:
+    """The `Type` of an abstract value."""
+    inner = getattr(aval, "inner_aval", None)
+    if inner is not None and hasattr(inner, "shape"):
+        read = read_type(inner)
+        return Type(read.dtype, read.shape, read.itemsize, kind=Kind.REF)
+    if not hasattr(aval, "shape") or not hasattr(aval, "dtype"):
+        return Type(str(aval), kind=Kind.OTHER)
+    itemsize = getattr(aval.dtype, "itemsize", None)
+    return Type(
+        dtype=str(aval.dtype),
+        shape=tuple(int(size) if isinstance(size, int) else str(size) for size in aval.shape),
+        itemsize=int(itemsize) if itemsize is not None else None,
+        weak=bool(getattr(aval, "weak_type", False)),
+        varying=_varying(aval),
+        spec=_explicit_spec(aval),
+    )
+
+
+def _varying(aval: Any) -> tuple[str, ...]:
+    manual = getattr(aval, "mat", None)  # from 0.10 on; before, a set of names
+    names = getattr(manual, "varying", None) if manual is not None else getattr(aval, "vma", None)
+    return tuple(sorted(map(axis_name, names or ())))
+
+
+def _explicit_spec(aval: Any) -> Spec | None:
+    sharding = getattr(aval, "sharding", None)
+    mesh = getattr(sharding, "mesh", None)
+    if mesh is None or not getattr(mesh, "axis_names", ()):
+        return None
+    kinds = getattr(mesh, "axis_types", None) or ()
+    explicit = {
+        name for name, kind in zip(mesh.axis_names, kinds, strict=False) if str(kind).endswith("Explicit")
+    }
+    if not explicit:
+        return None
+    spec = read_spec(sharding.spec, len(aval.shape))
+    return tuple(tuple(name for name in names if name in explicit) for names in spec)
+
+
+def read_spec(spec: Any, rank: int) -> Spec:
+    """A `PartitionSpec` as tuples, one entry an axis of an array of this rank."""
+    entries = [_names(entry) for entry in tuple(spec)]
+    return (*entries, *((),) * (rank - len(entries)))
+
+
+def _names(entry: Any) -> tuple[str, ...]:
+    if entry is None:
+        return ()
+    return tuple(map(axis_name, entry)) if isinstance(entry, (tuple, list)) else (axis_name(entry),)
+
+
+def read_mesh(mesh: Any) -> Mesh:
+    """A `Mesh` or an `AbstractMesh`."""
+    return Mesh(tuple((axis_name(name), int(size)) for name, size in mesh.shape.items()))
+
+
+# --- the functions that bodies were traced from ----------------------------------------------------------------
+
+
+def arg_names(jaxpr: Any) -> tuple[str | None, ...]:
+    """The name that JAX keeps for each input: "" marks a captured variable, None says that JAX keeps none."""
+    info = getattr(jaxpr, "debug_info", None)
+    names = tuple(getattr(info, "arg_names", None) or ())
+    return names if len(names) == len(jaxpr.invars) else (None,) * len(jaxpr.invars)
+
+
+def result_paths(jaxpr: Any) -> tuple[str | None, ...]:
+    """Where in the returned value each output stands: `"result[0]"`."""
+    info = getattr(jaxpr, "debug_info", None)
+    paths = tuple(getattr(info, "result_paths", None) or ())
+    if len(paths) != len(jaxpr.outvars):
+        return (None,) * len(jaxpr.outvars)
+    # Up to 0.6 a path has no word in front.
+    return tuple(path if path is None or path.startswith("result") else f"result{path}" for path in paths)
+
+
+def function_of(jaxpr: Any) -> tuple[str | None, str | None, int | None]:
+    """Name, file and line of the function that a jaxpr was traced from, as far as JAX keeps them."""
+    info = getattr(jaxpr, "debug_info", None)
+    text = getattr(info, "func_src_info", None)
+    if not text:
+        return None, None, None
+    name, _, place = text.partition(" at ")
+    file, _, line = place.rpartition(":")
+    return name or None, file or None, int(line) if line.isdigit() else None
+
+
+def is_pmap_function(jaxpr: Any) -> bool:
+    """Whether a jaxpr was traced from the wrapper that JAX 0.8 and newer put around a pmapped function."""
+    return function_of(jaxpr)[1] == _PMAP_FILE
+
+
+def is_jaxs(filename: str) -> bool:
+    """Whether a file is part of JAX."""
+    return filename.startswith(_JAX_FOLDER)
+
+
+def is_users(filename: str) -> bool:
+    """Whether a file is neither JAX's nor ours."""
+    return not filename.startswith((_JAX_FOLDER, _OUR_FOLDER)) and "jaxlib" not in filename
+
+
+def _frames(equation: Any) -> Iterator[tuple[types.CodeType, int]]:
+    """The code objects around an equation, innermost first, with the positions in them."""
+    traceback = equation.source_info.traceback
+    if traceback is not None:
+        codes, positions = traceback.raw_frames()
+        for code, position in zip(codes, positions, strict=True):
+            if code.co_filename.startswith(_OUR_FOLDER):
+                return  # beyond are the callers of jaxprviz, which are no part of the program
+            yield code, position
+
+
+def body_code(jaxpr: Any, name: str | None) -> types.CodeType | None:
+    """The code of the function that a body was traced from, found by the tracebacks of its equations.
+
+    Args:
+        jaxpr: an open jaxpr.
+        name: the function's name; None takes what lies outermost in the body, or next to pmap's own wrapper.
+    """
+    for equation in jaxpr.eqns:
+        users: list[types.CodeType] = []
+        wrapper = None
+        for code, _ in _frames(equation):
+            if is_users(code.co_filename):
+                users.append(code)
+            elif code.co_filename == _PMAP_FILE and code.co_name == "_fun":
+                wrapper = len(users)
+        if wrapper:
+            return users[wrapper - 1]
+        named = [code for code in users if code.co_name == name]
+        if named:
+            return named[-1] if _STACKS_ARE_CUT else named[0]
+        if users and name is None and _STACKS_ARE_CUT:
+            return users[-1]
+    return None
+
+
+def source_of(equation: Any) -> Source | None:
+    """Where in the user's code an equation was written."""
+    for code, position in _frames(equation):
+        if is_users(code.co_filename):
+            return _source(code, position)
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _source(code: types.CodeType, position: int) -> Source:
+    spans = list(code.co_positions())
+    index = position // 2
+    line = (spans[index][0] if index < len(spans) else None) or code.co_firstlineno
+    statement, assigned = _statement(code.co_filename, line)
+    return Source(code.co_name, line, public_file(code.co_filename), statement, assigned)
+
+
+def public_file(filename: str) -> str | None:
+    """A file's name without its folders; None for cells of a notebook and for strings, whose names say nothing."""
+    if filename.startswith("<") or "ipykernel_" in filename:
+        return None
+    return PurePath(filename).name
+
+
+def _statement(filename: str, line: int) -> tuple[int | None, tuple[str, ...]]:
+    """The first line of the statement that a line belongs to, and the names that it assigns to."""
+    lines = linecache.getlines(filename)
+    found = _statements("".join(lines)).get(line) if lines else None
+    return found if found is not None else (None, ())
+
+
+@lru_cache(maxsize=64)
+def _statements(text: str) -> dict[int, tuple[int, tuple[str, ...]]]:
+    """For each line of a file the simple statement that covers it; lines with several are left out."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return {}  # a cell with magics: the names of its variables are then not known
+    found: dict[int, tuple[int, tuple[str, ...]]] = {}
+    several: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and not hasattr(node, "body"):
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                if line in found:
+                    several.add(line)
+                found[line] = (node.lineno, _targets(node))
+    return {line: where for line, where in found.items() if line not in several}
+
+
+def _targets(node: ast.stmt) -> tuple[str, ...]:
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target = node.targets[0]
+    elif isinstance(node, (ast.AnnAssign, ast.AugAssign)):
+        target = node.target
+    else:
+        return ()
+    parts = target.elts if isinstance(target, ast.Tuple) else [target]
+    return tuple(part.id if isinstance(part, ast.Name) else "" for part in parts)
+
+
+def scope_names(equation: Any) -> tuple[str, ...]:
+    """The names of the `jax.named_scope`s around an equation, outermost first."""
+    stack = getattr(equation.source_info.name_stack, "stack", ())
+    return tuple(str(part.name) for part in stack if type(part).__name__ == "Scope")
+
+
+def effect_names(equation: Any) -> tuple[str, ...]:
+    return tuple(sorted({type(effect).__name__ for effect in equation.effects}))
+
+
+# --- what went wrong -------------------------------------------------------------------------------------------
+
+
+def users_frame(error: BaseException) -> tuple[str, int, str] | None:
+    """Function, line and text of the innermost line of the user's own code that an exception passed through."""
+    found = None
+    traceback = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if is_users(code.co_filename) and os.sep + "site-packages" + os.sep not in code.co_filename:
+            text = linecache.getline(code.co_filename, traceback.tb_lineno).strip()
+            found = (code.co_name, traceback.tb_lineno, text)
+        traceback = traceback.tb_next
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPmap:
+    """What a pmap that JAX refused was asked to do.
+
+    Attributes:
+        name: the pmapped function's name.
+        arguments: name, shape and mapped axis (None: copied whole) of each array that it was given.
+        devices: the number of devices that there are.
+    """
+
+    name: str
+    arguments: tuple[tuple[str, tuple[int, ...], int | None], ...]
+    devices: int
+
+
+def failed_pmap(error: BaseException) -> FailedPmap | None:
+    """The pmap inside which an exception arose; None when there is none in its traceback.
+
+    Read from the local variables of JAX's own frames, since its messages speak of other things ("cannot select an
+    axis to squeeze out").
+    """
+    found = None
+    traceback = error.__traceback__
+    while traceback is not None:
+        read = _PMAP_FRAMES.get(traceback.tb_frame.f_code.co_name)
+        if read is not None and is_jaxs(traceback.tb_frame.f_code.co_filename):
+            asked = read(traceback.tb_frame.f_locals)
+            if asked is not None:
+                function, leaves, axes = asked
+                found = _failed_pmap(function, leaves, axes)
+        traceback = traceback.tb_next
+    return found
+
+
+def _failed_pmap(function: Any, leaves: Sequence[Any], axes: Sequence[int | None]) -> FailedPmap:
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        names = []  # a callable without a signature
+    if len(names) != len(leaves):
+        names = [f"array {position}" for position in range(len(leaves))]
+    arguments = zip(names, (tuple(getattr(leaf, "shape", ())) for leaf in leaves), axes, strict=True)
+    return FailedPmap(getattr(function, "__name__", "the function"), tuple(arguments), jax.device_count())
+
+
+def _asked_of_wrapped(local: dict[str, Any]) -> tuple[Any, Sequence[Any], Sequence[int | None]] | None:
+    if "cached" not in local or "infer_params" not in local:
+        return None
+    infer = local["infer_params"]
+    cells = dict(zip(infer.__code__.co_freevars, infer.__closure__ or (), strict=True))
+    axes = [
+        next((axis for axis, entry in enumerate(tuple(spec)) if entry is not None), None)
+        for spec in local["cached"].in_specs_flat
+    ]
+    return cells["fun"].cell_contents, local["dyn_args_flat"], axes
+
+
+def _asked_of_infer_params(local: dict[str, Any]) -> tuple[Any, Sequence[Any], Sequence[int | None]] | None:
+    if "in_axes_flat" not in local:
+        return None
+    return local["fun"], local["dyn_args_flat"], local["in_axes_flat"]
+
+
+def _asked_of_prepare_pmap(local: dict[str, Any]) -> tuple[Any, Sequence[Any], Sequence[int | None]] | None:
+    if "in_axes_flat" not in local or "dyn_args" not in local:
+        return None
+    leaves = jax.tree.leaves((local["dyn_args"], local.get("kwargs", {})))
+    return local["fun"], leaves, local["in_axes_flat"]
+
+
+# The frames of JAX that know what a pmap was asked to do: the first two from 0.8 on, the last one before.
+_PMAP_FRAMES: dict[str, Callable[[dict[str, Any]], tuple[Any, Sequence[Any], Sequence[int | None]] | None]] = {
+    "wrapped": _asked_of_wrapped,
+    "infer_params": _asked_of_infer_params,
+    "_prepare_pmap": _asked_of_prepare_pmap,
+}
+
+
+@contextlib.contextmanager
+def whole_tracebacks() -> Iterator[None]:
+    """Keeps JAX's own frames in the tracebacks of exceptions that arise inside."""
+    before = jax.config.jax_traceback_filtering  # pyright: ignore[reportAttributeAccessIssue]
+    jax.config.update("jax_traceback_filtering", "off")
+    try:
+        yield
+    finally:
+        jax.config.update("jax_traceback_filtering", before)

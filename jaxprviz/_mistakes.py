@@ -1,0 +1,145 @@
+"""From an exception of JAX's or of the user's function to an error that says what was asked, what is wrong, what to do.
+
+One entry a kind of mistake: each looks at the exception and gives an error, or None when it is of another kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+
+from jaxprviz import _jax
+from jaxprviz.errors import DevicesError, JaxprvizError, TraceError
+
+
+def explained(error: Exception, asked: str) -> JaxprvizError:
+    """The error to raise in the place of an exception that arose while `asked` was done."""
+    if isinstance(error, JaxprvizError):
+        return error
+    for kind in _KINDS:
+        found = kind(error, asked)
+        if found is not None:
+            return found
+    return _refused(error, asked)
+
+
+def too_many_devices(asked: str, name: str, wanted: int, there: int) -> DevicesError:
+    """The error of a pmap over more devices than there are."""
+    return DevicesError(
+        asked,
+        f"pmap runs {name} once a device for each of {wanted} slices, and there are {there} devices",
+        f"Use a mapped axis of at most {there}, or simulate more devices: jaxprviz.use_devices({wanted}) before JAX "
+        "starts (in a notebook: restart the kernel first).",
+    )
+
+
+def _pmap(error: Exception, asked: str) -> JaxprvizError | None:
+    failed = _jax.failed_pmap(error)
+    if failed is None:
+        return None
+    mapped = [(name, shape, axis) for name, shape, axis in failed.arguments if axis is not None]
+    for name, shape, axis in mapped:
+        if axis >= len(shape):
+            return TraceError(
+                asked,
+                f"pmap of {failed.name} splits axis {axis} of {name}, but {name} has the shape {_shape(shape)}",
+                f"Give {name} an axis whose size is the number of devices, or copy it whole with in_axes=None.",
+            )
+    if not mapped:
+        return TraceError(
+            asked,
+            f"pmap of {failed.name} was given no array to split: in_axes is None for all of them",
+            "Split at least one argument over the devices: its in_axes is then a number, usually 0.",
+        )
+    sizes = [shape[axis] for _, shape, axis in mapped]
+    if len(set(sizes)) > 1:
+        listed = ", ".join(f"axis {axis} of {name} has {shape[axis]}" for name, shape, axis in mapped)
+        usual = Counter(sizes).most_common(1)[0][0]
+        odd = next((name for name, shape, axis in mapped if shape[axis] != usual), mapped[0][0])
+        return TraceError(
+            asked,
+            f"pmap of {failed.name} splits axes of different sizes over the devices: {listed}",
+            f"Make the split axes equally long: one slice for each device. To copy {odd} whole to every device "
+            f"instead, give it in_axes=None.",
+        )
+    if sizes[0] > failed.devices:
+        return too_many_devices(asked, failed.name, sizes[0], failed.devices)
+    return None
+
+
+_UNEVEN = re.compile(
+    r"(?:of shape (?P<type>[\w<>]+\[[\d,]*\]).*?)?maps array axis (?P<axis>\d+) \(of size (?P<size>\d+)\) to mesh axis "
+    r"'?(?P<name>[^']*)'? \(of size (?P<parts>\d+)\)",
+    re.DOTALL,
+)
+
+
+def _uneven(error: Exception, asked: str) -> JaxprvizError | None:
+    found = _UNEVEN.search(str(error))
+    if found is None:
+        return None
+    size, parts, name = int(found["size"]), int(found["parts"]), found["name"]
+    smaller, larger = size // parts * parts, -(-size // parts) * parts
+    sizes = f"{smaller} or {larger}" if smaller else str(larger)
+    kind = f" of a {found['type']}" if found["type"] else ""
+    return TraceError(
+        asked,
+        f"axis {found['axis']}{kind} has {size} elements, which can't be split evenly over the {parts} devices of "
+        f"mesh axis '{name}'",
+        f"Use a size that {parts} divides ({sizes}), a mesh axis that divides {size}, or a spec that does not split "
+        "this axis.",
+    )
+
+
+_NO_ARRAY = re.compile(r"returned a value of type (?P<type>.+?)(?: at output component (?P<where>.+?))?, which is not a")
+
+
+def _returns_no_array(error: Exception, asked: str) -> JaxprvizError | None:
+    found = _NO_ARRAY.search(str(error))
+    if found is None:
+        return None
+    kind = found["type"].removeprefix("<class '").removesuffix("'>")
+    return TraceError(
+        asked,
+        f"the function returns a value of type {kind}, and JAX traces only functions that return arrays, numbers, "
+        "and trees of them",
+        "Return arrays only, or keep the other value out of the traced function.",
+    )
+
+
+_NO_ARGUMENT = re.compile(
+    r"The problematic value is of type (?P<type>.+?) and was passed to the function at path (?P<path>[^\s]+?)\.?\n"
+)
+
+
+def _takes_no_array(error: Exception, asked: str) -> JaxprvizError | None:
+    found = _NO_ARGUMENT.search(str(error) + "\n")
+    if found is None:
+        return None
+    kind = found["type"].removeprefix("<class '").removesuffix("'>")
+    return TraceError(
+        asked,
+        f"the argument {found['path']} has the type {kind}, which is no array, number, or tree of them",
+        f"Pass arrays, or mark {found['path']} as static where the function is jitted: jax.jit(f, static_argnames=...).",
+    )
+
+
+def _refused(error: Exception, asked: str) -> TraceError:
+    text = str(error).strip().split("\n\n")[0]
+    where = _jax.users_frame(error)
+    place = f" (in {where[0]}, line {where[1]}: {where[2]})" if where is not None and where[2] else ""
+    return TraceError(
+        asked,
+        f"tracing it failed with {type(error).__name__}: {text}{place}",
+        "Call the function itself with these arguments: it fails in the same way. The whole exception is in "
+        "error.original.",
+    )
+
+
+_KINDS: tuple[Callable[[Exception, str], JaxprvizError | None], ...] = (
+    _pmap,
+    _uneven,
+    _returns_no_array,
+    _takes_no_array,
+)

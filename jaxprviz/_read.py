@@ -1,0 +1,325 @@
+"""From JAX's jaxpr to a `Program`: the one reader of jaxprs.
+
+Each distinct jaxpr is read once, however many equations hold it, so the work is linear in the number of distinct
+equations.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxprviz import _jax
+from jaxprviz._primitives import Held, Rule, rule_of
+from jaxprviz.program import (
+    Atom,
+    Body,
+    Call,
+    Constant,
+    DeviceScope,
+    Equation,
+    Literal,
+    Mesh,
+    Program,
+    Source,
+    Spec,
+)
+
+_SHOWN = 8
+"""Arrays of at most so many elements are shown with their values; a larger one is never fetched from a device."""
+
+_LONGEST = 160
+"""Characters of a parameter's text."""
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+_COLLECTIVE_AXES = ("axes", "axis_name", "axes_names", "axis_names")
+
+
+def read(jaxpr: Any, name: str | None = None, constant_names: Mapping[int, str] | None = None) -> Program:
+    """Reads a jaxpr.
+
+    Args:
+        jaxpr: a closed jaxpr, as `jax.make_jaxpr` returns it.
+        name: the name of the traced function; None takes the one that JAX keeps.
+        constant_names: the Python name of an array, by its `id`, for arrays that may have been baked in.
+    """
+    reader = _Reader(constant_names or {})
+    root = reader.body(jaxpr, name)
+    return Program(tuple(reader.bodies), root, jax.__version__, jax.device_count())
+
+
+class _Reader:
+    """The state of one reading: the bodies so far, and where each jaxpr went."""
+
+    def __init__(self, constant_names: Mapping[int, str]) -> None:
+        self.bodies: list[Body] = []
+        self._constant_names = constant_names
+        self._numbers: dict[tuple[int, str | None], int] = {}
+        self._alive: list[Any] = []  # an id stays the jaxpr's own only while the jaxpr lives
+
+    def body(self, closed: Any, name: str | None = None) -> int:
+        """The number of a jaxpr's body; reads it when it is new."""
+        key = (id(closed), name)
+        if key not in self._numbers:
+            self._alive.append(closed)
+            body = self._read(closed, name)
+            self._numbers[key] = len(self.bodies)
+            self.bodies.append(body)
+        return self._numbers[key]
+
+    def _read(self, closed: Any, given_name: str | None) -> Body:
+        jaxpr = _jax.open_jaxpr(closed)
+        variables = _Variables()
+        constants = [
+            self._constant(variables.new(var), value)
+            for var, value in zip(jaxpr.constvars, _values(closed, jaxpr), strict=True)
+        ]
+        inputs = tuple(variables.new(var) for var in jaxpr.invars)
+        # Array literals become constants of the body, so that both ways of JAX to hold them read the same.
+        literals: dict[int, int] = {}
+
+        def atom(var: Any) -> Atom:
+            if not _jax.is_literal(var):
+                return variables.number(var)
+            if not np.ndim(var.val):
+                return Literal(_scalar_text(var.val), _jax.read_type(var.aval))
+            if id(var.val) not in literals:
+                literals[id(var.val)] = variables.new(var)
+                constants.append(self._constant(literals[id(var.val)], var.val))
+            return literals[id(var.val)]
+
+        equations = tuple(self._equation(equation, variables, atom) for equation in jaxpr.eqns)
+        outputs = tuple(atom(var) for var in jaxpr.outvars)
+
+        function, file, line = _jax.function_of(jaxpr)
+        code = _jax.body_code(jaxpr, None if _jax.is_pmap_function(jaxpr) else function)
+        names = tuple(name or None for name in _jax.arg_names(jaxpr))
+        if _jax.is_pmap_function(jaxpr):
+            function, file, line = (
+                (code.co_name, code.co_filename, code.co_firstlineno) if code else (None, None, None)
+            )
+            names = _pmap_names(jaxpr, code)
+        return Body(
+            name=given_name or function,
+            types=tuple(variables.types),
+            constants=tuple(constants),
+            inputs=inputs,
+            input_names=names,
+            equations=equations,
+            outputs=outputs,
+            output_names=_jax.result_paths(jaxpr),
+            closure=tuple(code.co_freevars) if code is not None else None,
+            globals=tuple(code.co_names) if code is not None else (),
+            arguments=_own_arguments(code),
+            source=Source(function, line, _jax.public_file(file)) if function and file and line else None,
+            wrapper=_jax.is_pmap_function(jaxpr),
+        )
+
+    def _constant(self, variable: int, value: Any) -> Constant:
+        name = self._constant_names.get(id(value))
+        if _jax.is_tracer(value):
+            return Constant(variable, name, "", leaked=True)
+        return Constant(variable, name, _array_text(value))
+
+    def _equation(self, equation: Any, variables: _Variables, atom: Any) -> Equation:
+        primitive = equation.primitive.name
+        rule = rule_of(primitive)
+        operands = tuple(atom(var) for var in equation.invars)
+        held = tuple(rule.hold(equation))
+        device = _device(equation)
+        if primitive == "xla_pmap":
+            held = tuple(_old_pmap_captures(equation, body) for body in held)
+        calls = tuple(
+            Call(self.body(body.jaxpr), body.label, body.inputs, body.outputs, body.captured, body.roles)
+            for body in held
+        )
+        name = equation.params.get("name")
+        if device is not None and calls and not isinstance(name, str):
+            name = self.bodies[calls[0].body].name
+        return Equation(
+            primitive="pmap" if primitive == "xla_pmap" else primitive,
+            operands=operands,
+            results=tuple(variables.new(var) for var in equation.outvars),
+            name=name if isinstance(name, str) and calls else None,
+            params=_params(equation.params, rule),
+            calls=calls,
+            boundary=rule.boundary if calls else None,
+            device=device,
+            axes=_axes(equation) if not calls else (),
+            source=_jax.source_of(equation),
+            scopes=_jax.scope_names(equation),
+            effects=_jax.effect_names(equation),
+        )
+
+
+class _Variables:
+    """The numbers and types of one body's variables, in the order in which they are bound."""
+
+    def __init__(self) -> None:
+        self.types: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._alive: list[Any] = []
+
+    def new(self, var: Any) -> int:
+        """Numbers a variable that is bound here."""
+        self._alive.append(var)
+        self._numbers[id(var)] = len(self.types)
+        self.types.append(_jax.read_type(var.aval))
+        return len(self.types) - 1
+
+    def number(self, var: Any) -> int:
+        return self._numbers[id(var)]
+
+
+def _values(closed: Any, jaxpr: Any) -> Sequence[Any]:
+    values = _jax.constants(closed)
+    return values if len(values) == len(jaxpr.constvars) else (None,) * len(jaxpr.constvars)
+
+
+# --- text ------------------------------------------------------------------------------------------------------
+
+
+def _scalar_text(value: Any) -> str:
+    if isinstance(value, (bool, int, float, complex)):
+        return repr(value)
+    try:
+        return str(np.asarray(value)[()])
+    except (TypeError, ValueError):
+        return str(value)  # an extended type, such as a key
+
+
+def _array_text(value: Any) -> str:
+    """The values of a small array; empty for a large one, or one that is no plain array."""
+    if not isinstance(value, (np.ndarray, np.generic, jax.Array)) or int(np.size(value)) > _SHOWN:
+        return ""
+    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended) or not getattr(value, "is_fully_addressable", True):
+        return ""
+    return np.array2string(np.asarray(value), separator=", ").replace("\n", "")
+
+
+def _params(params: Mapping[str, Any], rule: Rule) -> tuple[tuple[str, str], ...]:
+    shown = []
+    for name in sorted(params):
+        value = params[name]
+        if name in rule.hidden or value is None or callable(value) or any(True for _ in _jax.sub_jaxprs(value)):
+            continue
+        shown.append((name, _param_text(value)))
+    return tuple(shown)
+
+
+def _param_text(value: Any) -> str:
+    if isinstance(value, (set, frozenset)):
+        text = "{" + ", ".join(sorted(map(str, value))) + "}"
+    elif isinstance(value, types.FunctionType):
+        text = value.__name__
+    else:
+        text = str(value)
+    text = " ".join(_ADDRESS.sub("", text).split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+# --- devices ---------------------------------------------------------------------------------------------------
+
+
+def _axes(equation: Any) -> tuple[str, ...]:
+    """The mesh axes that a collective works along; numbers among them are axes of the array, added by vmap."""
+    for key in _COLLECTIVE_AXES:
+        value = equation.params.get(key)
+        names = value if isinstance(value, (tuple, list)) else (value,)
+        named = tuple(_jax.axis_name(name) for name in names if isinstance(name, str) or _jax.is_axis(name))
+        if named:
+            return named
+    return ()
+
+
+def _device(equation: Any) -> DeviceScope | None:
+    read_device = _DEVICE_SCOPES.get(equation.primitive.name)
+    return None if read_device is None else read_device(equation)
+
+
+def _shard_map(equation: Any) -> DeviceScope:
+    params = equation.params
+    mesh = _jax.read_mesh(params["mesh"])
+    names = tuple(name for name, _ in mesh.axes)
+    if "auto" in params:
+        manual = set(names) - set(map(_jax.axis_name, params["auto"]))  # up to 0.6
+    else:
+        manual = set(map(_jax.axis_name, params.get("newly_manual_axes", params.get("manual_axes", names))))
+    return DeviceScope(
+        mesh=mesh,
+        manual=tuple(name for name in names if name in manual),
+        in_specs=_specs(params, "in", equation.invars),
+        out_specs=_specs(params, "out", equation.outvars),
+        mapped=False,
+        checked=bool(params.get("check_vma", params.get("check_rep", False))),
+    )
+
+
+def _specs(params: Mapping[str, Any], side: str, variables: Sequence[Any]) -> tuple[Spec | None, ...]:
+    ranks = [len(getattr(var.aval, "shape", ())) for var in variables]
+    if f"{side}_specs" in params:
+        return tuple(_jax.read_spec(spec, rank) for spec, rank in zip(params[f"{side}_specs"], ranks, strict=True))
+    return tuple(  # up to 0.5: for each array a dict from its axes to mesh axes
+        tuple(tuple(map(_jax.axis_name, names.get(axis, ()))) for axis in range(rank))
+        for names, rank in zip(params[f"{side}_names"], ranks, strict=True)
+    )
+
+
+def _xla_pmap(equation: Any) -> DeviceScope:
+    params = equation.params
+    axis = _jax.axis_name(params["axis_name"])
+
+    def spec(var: Any, mapped: int | None) -> Spec:
+        return tuple((axis,) if place == mapped else () for place in range(len(var.aval.shape)))
+
+    return DeviceScope(
+        mesh=Mesh(((axis, int(params["global_axis_size"])),)),
+        manual=(axis,),
+        in_specs=tuple(map(spec, equation.invars, params["in_axes"])),
+        out_specs=tuple(map(spec, equation.outvars, params["out_axes"])),
+        mapped=True,
+    )
+
+
+_DEVICE_SCOPES = {"shard_map": _shard_map, "xla_pmap": _xla_pmap}
+
+
+# --- what pmap forgets -----------------------------------------------------------------------------------------
+
+
+def _own_arguments(code: types.CodeType | None) -> tuple[str, ...] | None:
+    """The names of a function's own arguments; None when it takes any number of them."""
+    if code is None or code.co_flags & 0x0C:  # *args or **kwargs
+        return None
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _pmap_names(jaxpr: Any, code: types.CodeType | None) -> tuple[str | None, ...]:
+    """The names of a pmapped function's inputs: JAX 0.8 and newer call them all `flat_args[k]`."""
+    kept = _jax.arg_names(jaxpr)
+    flat = [position for position, name in enumerate(kept) if name and name.startswith("flat_args[")]
+    own = _own_arguments(code) or ()
+    if own[:1] == ("self",) and len(own) == len(flat) + 1:
+        own = own[1:]
+    names: list[str | None] = [None] * len(kept)
+    if len(own) == len(flat):  # otherwise an argument is a tree of arrays, and which is which is not known
+        for position, name in zip(flat, own, strict=True):
+            names[position] = name
+    return tuple(names)
+
+
+def _old_pmap_captures(equation: Any, body: Held) -> Held:
+    """Which inputs of a pmap of JAX 0.7 are captured: captured ones come first and are not mapped.
+
+    JAX keeps no names, and an argument with `in_axes=None` looks just the same: those are not known here.
+    """
+    axes = equation.params["in_axes"]
+    whole = next((position for position, axis in enumerate(axes) if axis is not None), len(axes))
+    return replace(body, captured=tuple(None if position < whole else False for position in range(len(axes))))
