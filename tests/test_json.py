@@ -220,7 +220,7 @@ def values(wanted: Any) -> st.SearchStrategy[Any]:
         if arguments[1:] == (Ellipsis,):
             return st.lists(values(arguments[0]), max_size=3).map(tuple)
         return st.tuples(*map(values, arguments))
-    if dataclasses.is_dataclass(wanted):
+    if isinstance(wanted, type) and dataclasses.is_dataclass(wanted):
         hints = typing.get_type_hints(wanted)
         return st.builds(
             wanted, **{field.name: values(hints[field.name]) for field in dataclasses.fields(wanted)}
