@@ -1,7 +1,7 @@
 """Opens notebooks in a real JupyterLab and a real browser: for the browser tests and the benchmarks.
 
-The server runs on a free port of this machine, on a copy of the notebooks, with settings of its own; it and its
-kernels are ended whatever happens.
+The server runs on a free port of this machine, with settings of its own; it and its kernels are ended
+whatever happens.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ALLOWED_ERRORS: tuple[str, ...] = ()
 """Parts of console errors that are not the notebooks' doing, each with its reason."""
 
 
-class BrowserMissing(RuntimeError):
+class BrowserMissingError(RuntimeError):
     """There is no Chromium on this machine."""
 
 
@@ -56,14 +56,20 @@ def chromium() -> str:
     """The Chromium to drive: what JAXPRVIZ_CHROMIUM names, else one on the PATH.
 
     Raises:
-        BrowserMissing: there is none.
+        BrowserMissingError: there is none.
     """
-    names = (os.environ.get("JAXPRVIZ_CHROMIUM"), "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    names = (
+        os.environ.get("JAXPRVIZ_CHROMIUM"),
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+        "google-chrome-stable",
+    )
     for name in names:
         found = shutil.which(name) if name else None
         if found:
             return found
-    raise BrowserMissing(
+    raise BrowserMissingError(
         "no Chromium was found: install it, or name it in JAXPRVIZ_CHROMIUM, or leave these tests out with "
         "`-m 'not browser'`"
     )
@@ -72,7 +78,10 @@ def chromium() -> str:
 @contextmanager
 def browsing(playwright: Playwright) -> Iterator[Browser]:
     """A Chromium without a window."""
-    arguments = [*_CHROMIUM_ARGUMENTS, *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else [])]
+    arguments = [
+        *_CHROMIUM_ARGUMENTS,
+        *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
+    ]
     browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
     try:
         yield browser
@@ -99,7 +108,9 @@ class Server:
     def trust(self, *names: str) -> None:
         """Marks notebooks as trusted, as `jupyter trust` does."""
         command = [sys.executable, "-m", "jupyter", "trust", *names]
-        subprocess.run(command, cwd=self.folder, env=self.environment, check=True, capture_output=True, timeout=60)
+        subprocess.run(
+            command, cwd=self.folder, env=self.environment, check=True, capture_output=True, timeout=60
+        )
 
 
 @contextmanager
@@ -126,13 +137,20 @@ def serving(folder: Path, home: Path, *, seconds: float = 60) -> Iterator[Server
     log = home / "server.log"
     with log.open("wb") as sink:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            cwd=folder,
+            env=environment,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         try:
             deadline = time.monotonic() + seconds
             while not _answers(server):
                 if process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"JupyterLab does not serve:\n{log.read_text(errors='replace')[-3000:]}")
+                    raise RuntimeError(
+                        f"JupyterLab does not serve:\n{log.read_text(errors='replace')[-3000:]}"
+                    )
                 time.sleep(0.1)
             yield server
         finally:
@@ -155,7 +173,12 @@ def _environment(home: Path) -> dict[str, str]:
     }
     kept = {name: value for name, value in os.environ.items() if name not in {"JUPYTER_TOKEN", "XLA_FLAGS"}}
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    return {**kept, **{name: str(path) for name, path in own.items()}, "PYTHONPATH": paths, "JAX_PLATFORMS": "cpu"}
+    return {
+        **kept,
+        **{name: str(path) for name, path in own.items()},
+        "PYTHONPATH": paths,
+        "JAX_PLATFORMS": "cpu",
+    }
 
 
 def _free_port() -> int:
@@ -165,7 +188,9 @@ def _free_port() -> int:
 
 
 def _answers(server: Server) -> bool:
-    request = urllib.request.Request(f"{server.url}/api/status", headers={"Authorization": f"token {server.token}"})
+    request = urllib.request.Request(
+        f"{server.url}/api/status", headers={"Authorization": f"token {server.token}"}
+    )
     try:
         with urllib.request.urlopen(request, timeout=5) as answer:
             return answer.status == 200
@@ -217,21 +242,23 @@ class Lab:
         """Opens a notebook of the served folder, with a kernel that is idle, or without any."""
         self.page.goto(f"{self.server.url}/lab?reset&token={self.server.token}")
         self.page.wait_for_function("window.jupyterapp !== undefined")
+        self._run("async () => { await jupyterapp.restored; }")
+        self._settle()
+        self._run(
+            "async theme => { await jupyterapp.commands.execute('apputils:change-theme', {theme}); }",
+            THEMES[theme],
+        )
+        self._settle()
         preference = None if kernel else {"shouldStart": False, "shouldReuse": False}
         self._run(
-            """async ({name, theme, preference}) => {
-                await jupyterapp.restored;
-                await jupyterapp.commands.execute("apputils:change-theme", {theme});
+            """async ({name, preference}) => {
+                jupyterapp.shell.collapseLeft();
                 const panel = await jupyterapp.commands.execute("docmanager:open", {
                     path: name, factory: "Notebook", ...(preference && {kernelPreference: preference}),
                 });
                 await panel.context.ready;
-                jupyterapp.commands.execute("application:toggle-left-area").catch(() => {});
             }""",
-            {"name": name, "theme": THEMES[theme], "preference": preference},
-        )
-        self.page.wait_for_function(
-            "light => document.body.dataset.jpThemeLight === light", arg="true" if theme == "light" else "false"
+            {"name": name, "preference": preference},
         )
         if kernel:
             self._run("async () => { await jupyterapp.shell.currentWidget.sessionContext.ready; }")
@@ -240,9 +267,15 @@ class Lab:
                 timeout=60_000,
             )
 
+    def _settle(self) -> None:
+        """Waits for the splash: JupyterLab fails when its theme changes while that is fading."""
+        self.page.wait_for_function("document.getElementById('jupyterlab-splash') === null")
+
     def run_all(self, *, seconds: float = 180) -> None:
         """Runs every cell.  Raises AssertionError when a cell fails."""
-        self._run("async () => { await jupyterapp.commands.execute('notebook:run-all-cells'); }", seconds=seconds)
+        self._run(
+            "async () => { await jupyterapp.commands.execute('notebook:run-all-cells'); }", seconds=seconds
+        )
         failed = self.page.evaluate(
             """() => Array.from(jupyterapp.shell.currentWidget.content.model.cells)
                 .filter(cell => cell.type === "code")
@@ -269,7 +302,7 @@ class Lab:
         return self.page.evaluate(
             f"""([argument, ms]) => Promise.race([
                 ({function})(argument),
-                new Promise((_, reject) => setTimeout(() => reject(new Error(`not done after ${{ms}} ms`)), ms)),
+                new Promise((_, no) => setTimeout(() => no(new Error(`not done after ${{ms}} ms`)), ms)),
             ])""",
             [argument, seconds * 1000],
         )
