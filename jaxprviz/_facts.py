@@ -42,11 +42,13 @@ class Layout:
         type: the type of the whole array, as the caller holds it.
         mesh: the devices.
         spec: for each axis of the array the mesh axes that split it; None when that is not known.
+        free: the mesh axes over which the compiler decides.
     """
 
     type: Type
     mesh: Mesh
     spec: Spec | None
+    free: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[int, ...] | None:
@@ -57,9 +59,9 @@ class Layout:
 
     @property
     def copies(self) -> int | None:
-        """How many devices hold each element."""
+        """How many devices hold each element; None where the compiler has a say in it."""
         parts = self.parts
-        return None if parts is None else self.mesh.size // math.prod(parts)
+        return None if parts is None or self.free else self.mesh.size // math.prod(parts)
 
     @property
     def local(self) -> tuple[int | str, ...] | None:
@@ -76,7 +78,7 @@ class Layout:
     def local_nbytes(self) -> int | None:
         """Bytes that one device holds."""
         whole, parts = self.type.nbytes, self.parts
-        return None if whole is None or parts is None else whole // math.prod(parts)
+        return None if whole is None or parts is None or self.free else whole // math.prod(parts)
 
     @property
     def total_nbytes(self) -> int | None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import jax
 import jax.extend.core as jex
+from jax._src import xla_bridge
 
 from jaxprviz.errors import VersionError
 from jaxprviz.program import Kind, Mesh, Source, Spec, Type
@@ -47,6 +48,11 @@ def require_supported() -> None:
             f"this is JAX {jax.__version__}, and jaxprviz reads the jaxprs of JAX {oldest} and newer",
             f'Upgrade it: python -m pip install --upgrade "jax>={oldest}", then restart Python.',
         )
+
+
+def has_started() -> bool:
+    """Whether JAX has counted its devices; afterwards their number is fixed."""
+    return bool(xla_bridge.backends_are_initialized())
 
 
 # --- jaxprs ----------------------------------------------------------------------------------------------------
@@ -386,7 +392,7 @@ def _asked_of_wrapped(local: dict[str, Any]) -> tuple[Any, Sequence[Any], Sequen
         next((axis for axis, entry in enumerate(tuple(spec)) if entry is not None), None)
         for spec in local["cached"].in_specs_flat
     ]
-    return cells["fun"].cell_contents, local["dyn_args_flat"], axes
+    return cells["wrapped_fun"].cell_contents.f, local["dyn_args_flat"], axes
 
 
 def _asked_of_infer_params(local: dict[str, Any]) -> tuple[Any, Sequence[Any], Sequence[int | None]] | None:

@@ -125,8 +125,23 @@ def _takes_no_array(error: Exception, asked: str) -> JaxprvizError | None:
     )
 
 
+def _first_words(text: str) -> str:
+    """What an exception says first: its first paragraph, with the next one when that only announces it."""
+    paragraphs = [" ".join(part.split()) for part in text.strip().split("\n\n")]
+    words = paragraphs[0]
+    for part in paragraphs[1:]:
+        if not words.endswith(":"):
+            break
+        words = f"{words} {part}"
+    return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
+
+
+_LONGEST = 600
+"""Characters that are shown of an exception's text."""
+
+
 def _refused(error: Exception, asked: str) -> TraceError:
-    text = str(error).strip().split("\n\n")[0]
+    text = _first_words(str(error))
     where = _jax.users_frame(error)
     place = f" (in {where[0]}, line {where[1]}: {where[2]})" if where is not None and where[2] else ""
     return TraceError(

@@ -19,10 +19,11 @@ def placement(scope: Scope) -> Placement | None:
         return None
     device, body = equation.device, scope.body
     inside = {operand: body.inputs[position] for position, operand in enumerate(call.inputs) if operand is not None}
+    free = tuple(name for name, _ in device.mesh.axes if name not in device.manual)
     entering = tuple(
         Crossing(
             position,
-            Layout(_type(parent.body, atom), device.mesh, device.in_specs[position]),
+            Layout(_type(parent.body, atom), device.mesh, device.in_specs[position], free),
             body.types[inside[position]] if position in inside else _type(parent.body, atom),
             inside.get(position),
         )
@@ -36,7 +37,7 @@ def placement(scope: Scope) -> Placement | None:
         leaving.append(
             Crossing(
                 position,
-                Layout(outer, device.mesh, device.out_specs[position]),
+                Layout(outer, device.mesh, device.out_specs[position], free),
                 outer if atom is None else _type(body, atom),
                 atom if isinstance(atom, int) else None,
             )

@@ -1,0 +1,208 @@
+"""The facts about a program as sentences: what is captured, what is baked in, and how arrays lie over the devices."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+from jaxprviz._captures import captures, first_scopes, is_captured
+from jaxprviz._facts import Capture, Crossing
+from jaxprviz._placement import placement
+from jaxprviz._scope import Scope
+from jaxprviz._words import (
+    boundary_text,
+    bytes_text,
+    devices_text,
+    is_outermost_jit,
+    layout_text,
+    mesh_text,
+    one_line,
+    origin_text,
+    result_name,
+    title_of,
+)
+from jaxprviz.program import Atom, Body, Literal, Program
+
+_MOST = 40
+"""Sentences of one kind; a longer list ends with how many more there are."""
+
+
+def describe(program: Program) -> str:
+    """The sentences, in sections.
+
+    Args:
+        program: with its pmaps folded (`fold_pmaps`).
+
+    Returns:
+        Plain text, the same for the same program.
+    """
+    scopes = list(first_scopes(program))
+    sections = [
+        ("", [_heading(program)]),
+        ("Captured variables", _capture_lines(scopes)),
+        ("Constants", _constant_lines(program)),
+        *_placement_sections(scopes),
+        ("Not known", _unknown_lines(scopes)),
+    ]
+    return "\n\n".join("\n".join([*([title] if title else []), *lines]) for title, lines in sections if lines)
+
+
+def _heading(program: Program) -> str:
+    body = program.main
+    arguments = ", ".join(
+        f"{name or 'argument ' + str(position + 1)}: {body.types[variable].short}"
+        for position, (name, variable) in enumerate(zip(body.input_names, body.inputs, strict=True))
+    )
+    results = ", ".join(
+        f"{name or 'result'}: {_type(body, atom)}" for name, atom in zip(body.output_names, body.outputs, strict=True)
+    )
+    count = sum(len(body.equations) for body in program.bodies)
+    equations = "1 equation" if count == 1 else f"{count:,} equations"
+    title = one_line(body.name or "the program")
+    return f"{title}({arguments}) -> {results or 'nothing'}\n{equations}, traced by JAX {program.jax}."
+
+
+def _capture_lines(scopes: Iterable[Scope]) -> list[str]:
+    found = [capture for scope in scopes for capture in captures(scope) if not capture.constant]
+    return _listed([_capture_line(capture) for capture in found]) or ["No function captures a variable."]
+
+
+def _capture_line(capture: Capture) -> str:
+    scope, origin = capture.scope, capture.origin
+    kind = scope.body.types[capture.variable].short
+    name = f"{capture.name} {kind}" if capture.name else f"a variable {kind}"
+    crossed = [step for step in origin.through if not is_outermost_jit(step)]
+    way = ", then ".join(boundary_text(step) for step in crossed)
+    return f"{title_of(scope)} captures {name}, bound as {origin_text(origin)}; it enters {way}."
+
+
+def _constant_lines(program: Program) -> list[str]:
+    lines = []
+    for body in program.bodies:
+        for constant in body.constants:
+            kind = body.types[constant.variable]
+            size = f", {bytes_text(kind.nbytes)}" if kind.nbytes is not None else ""
+            name = f"{constant.name} {kind.short}" if constant.name else f"an array {kind.short}"
+            what = (
+                "is a tracer that leaked out of another trace"
+                if constant.leaked
+                else "is a constant array, baked in when it was traced"
+            )
+            lines.append(f"In {one_line(body.name or 'the program')}: {name} {what}{size}.")
+    return _listed([*lines, *_number_lines(program)])
+
+
+def _number_lines(program: Program) -> Iterator[str]:
+    for body in program.bodies:
+        numbers = dict.fromkeys(
+            (atom.text, equation.primitive)
+            for equation in body.equations
+            for atom in equation.operands
+            if isinstance(atom, Literal)
+        )
+        if numbers:
+            listed = ", ".join(f"{text} ({primitive})" for text, primitive in itertools.islice(numbers, 6))
+            more = f" and {len(numbers) - 6} more" if len(numbers) > 6 else ""
+            yield f"In {one_line(body.name or 'the program')}: numbers written into the equations: {listed}{more}."
+
+
+def _placement_sections(scopes: Iterable[Scope]) -> Iterator[tuple[str, list[str]]]:
+    for scope in scopes:
+        placed, equation = placement(scope), scope.equation
+        if placed is None or equation is None or equation.device is None:
+            continue
+        mesh = equation.device.mesh
+        over = mesh_text(mesh) if len(mesh.axes) > 1 or mesh.axes[0][0] else devices_text(mesh.size)
+        title = f"What {equation.primitive} {title_of(scope)} asks for over {over}"
+        entering = [_entering_line(scope, crossing) for crossing in placed.entering]
+        leaving = [_leaving_line(scope, crossing) for crossing in placed.leaving]
+        yield title, _listed([*entering, *leaving])
+
+
+def _entering_line(scope: Scope, crossing: Crossing) -> str:
+    equation, parent = scope.equation, scope.parent
+    assert equation is not None
+    assert parent is not None
+    atom = equation.operands[crossing.position]
+    outer = _atom_name(parent, atom)
+    inner = scope.name(crossing.inside) if crossing.inside is not None else None
+    position = scope.body.inputs.index(crossing.inside) if crossing.inside is not None else None
+    captured = position is not None and is_captured(scope, position)
+    kind = " (captured)" if captured else f" (called {inner} in {title_of(scope)})" if inner and inner != outer else ""
+    return f"{outer} {crossing.layout.type.short}{kind}: {_layout_words(scope, crossing)}."
+
+
+def _leaving_line(scope: Scope, crossing: Crossing) -> str:
+    equation, parent = scope.equation, scope.parent
+    assert equation is not None
+    assert parent is not None
+    assert equation.device is not None
+    result = equation.results[crossing.position]
+    name = result_name(parent, result) or (
+        "result" if len(equation.results) == 1 else f"result {crossing.position + 1} of {title_of(scope)}"
+    )
+    taken = ""
+    if crossing.layout.spec is not None and not any(crossing.layout.spec) and not equation.device.checked:
+        taken = "; the copies are taken to be equal, nothing checks it"
+    return f"{name} {crossing.layout.type.short}: {_layout_words(scope, crossing, seen='makes')}{taken}."
+
+
+def _layout_words(scope: Scope, crossing: Crossing, seen: str = "sees") -> str:
+    layout = crossing.layout
+    words = [layout_text(layout)]
+    local = layout.local
+    if local is not None and layout.copies is not None:
+        block = f"[{','.join(map(str, local))}]"
+        words.append(
+            f"one device holds {layout.type.short.split('[')[0]}{block}"
+            + (f", {bytes_text(layout.local_nbytes)}" if layout.local_nbytes is not None else "")
+        )
+        whole = "1 copy" if layout.copies == 1 else f"{layout.copies} copies"
+        if layout.total_nbytes is not None:
+            words.append(f"{whole}, {bytes_text(layout.total_nbytes)} in all")
+        if crossing.inner.shape != local and crossing.inner.kind == layout.type.kind:
+            gone = " (the split axis is gone)" if len(crossing.inner.shape) == len(local) - 1 else ""
+            words.append(f"{title_of(scope)} {seen} {crossing.inner.short}{gone}")
+    return "; ".join(words)
+
+
+def _unknown_lines(scopes: Iterable[Scope]) -> list[str]:
+    lines = []
+    for scope in scopes:
+        unknown = [
+            scope.body.types[variable].short
+            for position, variable in enumerate(scope.body.inputs)
+            if is_captured(scope, position) is None
+        ]
+        if unknown:
+            lines.append(
+                f"Which of these inputs {title_of(scope)} captures: {', '.join(unknown)} (JAX keeps no names there)."
+            )
+    return _listed(lines)
+
+
+def _atom_name(scope: Scope, atom: Atom) -> str:
+    if isinstance(atom, Literal):
+        return f"the number {atom.text}"
+    name = scope.name(atom)
+    if name is not None:
+        return name
+    for equation in scope.body.equations:
+        if atom in equation.results:
+            what = one_line(equation.name or equation.primitive)
+            place = f" {equation.results.index(atom) + 1}" if len(equation.results) > 1 else ""
+            return f"the result{place} of {what}"
+    return "an array"
+
+
+def _type(body: Body, atom: Atom) -> str:
+    return (body.types[atom] if isinstance(atom, int) else atom.type).short
+
+
+def _listed(lines: Sequence[str]) -> list[str]:
+    """Each line once, in order, with how often it came; at most `_MOST` of them."""
+    counts: dict[str, int] = {}
+    for line in lines:
+        counts[line] = counts.get(line, 0) + 1
+    kept = [f"  {line}" if count == 1 else f"  {line} ({count} times)" for line, count in counts.items()]
+    return kept if len(kept) <= _MOST else [*kept[:_MOST], f"  … and {len(kept) - _MOST} more."]

@@ -1,0 +1,154 @@
+"""Pictures of one array on its devices: one cell a device, that says which slice it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxprviz import _label, _style
+from jaxprviz._facts import Layout
+from jaxprviz._words import bytes_text, layout_text
+
+_MOST_ROWS, _MOST_COLUMNS = 8, 8
+
+Bounds = tuple[tuple[int, int], ...]
+"""For each axis of an array the first element that a device holds and the one after the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Which slice of an array each device holds.
+
+    Attributes:
+        name: what the array is called.
+        type: its type, as text (`f32[4,2,3]`).
+        shape: its shape.
+        itemsize: bytes of one element; None where it has no fixed size.
+        summary: how it lies over the devices, in words.
+        axes: the names of the mesh axes that the rows and the columns of `devices` run along; empty without a mesh.
+        devices: the names of the devices, row by row.
+        bounds: what each of them holds, in the same order.
+    """
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    itemsize: int | None
+    summary: str
+    axes: tuple[str, ...]
+    devices: tuple[tuple[str, ...], ...]
+    bounds: tuple[tuple[Bounds, ...], ...]
+
+    def slice_text(self, bounds: Bounds) -> str:
+        """A slice as Python writes it: `x[0:1, :]`."""
+        parts = [
+            ":" if (start, stop) == (0, size) else f"{start}:{stop}"
+            for (start, stop), size in zip(bounds, self.shape, strict=True)
+        ]
+        return f"{self.name}[{', '.join(parts)}]" if parts else self.name
+
+    def text(self) -> str:
+        """The same in sentences, one device a line."""
+        lines = [f"{self.name} {self.type}: {self.summary}."]
+        for names, row in zip(self.devices, self.bounds, strict=True):
+            lines += [
+                f"  {name} holds {self.slice_text(bounds)}{self._size(bounds)}"
+                for name, bounds in zip(names, row, strict=True)
+            ]
+        return "\n".join(lines)
+
+    def _size(self, bounds: Bounds) -> str:
+        if self.itemsize is None:
+            return ""
+        count = self.itemsize
+        for start, stop in bounds:
+            count *= stop - start
+        return f", {bytes_text(count)}"
+
+
+def grid_of_layout(layout: Layout, name: str) -> Grid:
+    """The grid of a variable of a program.  The layout is known, and so are the sizes of its array."""
+    blocks, parts = layout.blocks(), layout.parts
+    assert blocks is not None
+    assert parts is not None
+    shape = tuple(int(size) for size in layout.type.shape)
+    bounds = [
+        tuple(
+            (0, size) if index is None else (index * size // part, (index + 1) * size // part)
+            for index, size, part in zip(block, shape, parts, strict=True)
+        )
+        for block in blocks
+    ]
+    names = [f"device {number}" for number in range(len(bounds))]
+    axes = tuple(axis for axis, _ in layout.mesh.axes)
+    columns = layout.mesh.axes[-1][1] if len(axes) > 1 else len(bounds)
+    return Grid(
+        name, layout.type.short, shape, layout.type.itemsize, layout_text(layout), axes, *in_rows(names, bounds, columns)
+    )
+
+
+def in_rows(
+    names: Sequence[str], bounds: Sequence[Bounds], columns: int
+) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[Bounds, ...], ...]]:
+    """Devices and what they hold, in rows of `columns`."""
+    starts = range(0, len(names), columns)
+    return (
+        tuple(tuple(names[start : start + columns]) for start in starts),
+        tuple(tuple(bounds[start : start + columns]) for start in starts),
+    )
+
+
+def grid_dot(grids: Sequence[Grid]) -> str:
+    """The picture of one or several grids, one below the other, as DOT text."""
+    lines = ["digraph placement {", f"  graph [{_label.attributes({**_style.GRAPH, 'ranksep': '0.2'})}]"]
+    lines.append(f"  node [{_label.attributes(_style.NODE)}]")
+    for number, grid in enumerate(grids):
+        look = {**_style.NODES[_style.Look.TABLE], "label": f"<{_table(grid)}>"}
+        lines.append(f"  grid_{number} [{_label.attributes(look)}]")
+        if number:
+            lines.append(f"  grid_{number - 1} -> grid_{number} [style=invis]")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _table(grid: Grid) -> str:
+    distinct = sorted({bounds for row in grid.bounds for bounds in row})
+    whole = len(distinct) == 1
+    rows = _kept(len(grid.devices), _MOST_ROWS)
+    columns = _kept(len(grid.devices[0]), _MOST_COLUMNS)
+    head = (
+        f'<TR><TD COLSPAN="{len(columns) + 1}" ALIGN="LEFT">{_label.bold(grid.name)}{_label.GAP}'
+        f"{_label.grey(grid.type)}</TD></TR>"
+        f'<TR><TD COLSPAN="{len(columns) + 1}" ALIGN="LEFT">{_label.sized(_label.escape(grid.summary, 90), _style.SMALL)}</TD></TR>'
+    )
+    *downwards, across = grid.axes or ("",)
+    down = " × ".join(downwards)
+    if across:
+        head += f'<TR><TD></TD><TD COLSPAN="{len(columns)}" ALIGN="LEFT">{_axis(f"{across} →")}</TD></TR>'
+    body = []
+    for place, row in enumerate(rows):
+        side = _axis(f"{down} ↓") if place == 0 and down else ""
+        cells = "".join(_cell(grid, row, column, distinct, whole) for column in columns)
+        body.append(f'<TR><TD VALIGN="TOP">{side}</TD>{cells}</TR>')
+    return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="4" CELLPADDING="3">{head}{"".join(body)}</TABLE>'
+
+
+def _cell(grid: Grid, row: int | None, column: int | None, distinct: list[Bounds], whole: bool) -> str:
+    if row is None or column is None:
+        return '<TD BORDER="0">…</TD>'
+    if column >= len(grid.devices[row]):
+        return "<TD></TD>"
+    bounds = grid.bounds[row][column]
+    hue = _style.HUE_IN
+    tint, ink = (hue.whole, _style.TEXT) if whole else hue.tint(distinct.index(bounds), len(distinct))
+    name = _label.sized(f'<FONT COLOR="{ink}">{_label.escape(grid.devices[row][column])}</FONT>', _style.TINY)
+    held = f'<FONT COLOR="{ink}"><B>{_label.escape(grid.slice_text(bounds))}</B></FONT>'
+    return f'<TD BORDER="1" COLOR="{_style.GREY}" BGCOLOR="{tint}" CELLPADDING="5">{name}<BR/>{held}</TD>'
+
+
+def _axis(text: str) -> str:
+    return _label.sized(_label.grey(text), _style.SMALL)
+
+
+def _kept(count: int, most: int) -> list[int | None]:
+    """Which of `count` rows or columns are shown; None is the gap where some are left out."""
+    return list(range(count)) if count <= most else [*range(most - 2), None, count - 1]

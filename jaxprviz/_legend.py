@@ -1,0 +1,23 @@
+"""The legend: how to read the pictures, drawn from the tables that the pictures are drawn from."""
+
+from __future__ import annotations
+
+from jaxprviz._dot import legend_dot
+from jaxprviz._figure import Figure
+
+_TEXT = """\
+How to read a picture
+  A box with a blue frame is an argument, one with a green frame a result.
+  A box with a grey frame is an equation: the primitive, and the type of what it makes.
+  A frame around boxes is a scope: a function that is called, with what it is (jit, pmap, scan, ...) and its name.
+  A frame with a double border is a device scope: its inside runs once on every device.
+  A captured variable is orange, dashed and thick, all the way from where it is bound to where it is used.
+  A purple box is a constant array, baked in when the function was traced; a number stands in its equation.
+  A strip has one cell a device: ':' where each device holds the whole array, a number where it holds that part.
+  A hexagon is a collective: the devices exchange data.
+  A stacked box is a scope, or a row of equations, that is folded."""
+
+
+def legend() -> Figure:
+    """Draws the legend."""
+    return Figure(None, legend_dot(), _TEXT, "Legend")

@@ -1,0 +1,129 @@
+"""The words for sizes, placements and bindings that pictures and sentences share."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from jaxprviz._facts import Layout
+from jaxprviz._scope import Origin, Scope
+from jaxprviz.program import Mesh
+
+_UNITS = ("kB", "MB", "GB", "TB")
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes: exact below 10,000, then in units of 1000 to three digits (`"12.3 MB"`)."""
+    if count < 10_000:
+        return f"{count:,} {'byte' if count == 1 else 'bytes'}"
+    size = float(count)
+    for unit in _UNITS:
+        size /= 1000
+        if size < 999.5 or unit == _UNITS[-1]:
+            digits = 0 if size >= 99.95 else 1
+            return f"{size:.{digits}f} {unit}"
+    raise AssertionError("the last unit returns")
+
+
+def axes_text(mesh: Mesh, names: tuple[str, ...]) -> str:
+    """Mesh axes with their sizes: `"data=4, model=2"`; an axis without a name is `"4 devices"`."""
+    return ", ".join(f"{name}={mesh.length(name)}" if name else f"{mesh.length(name)} devices" for name in names)
+
+
+def mesh_text(mesh: Mesh) -> str:
+    """A whole mesh: `"data=4 × model=2"`; `"4 devices"` for the axis of a pmap that has no name."""
+    return " × ".join(axes_text(mesh, (name,)) for name, _ in mesh.axes) or "1 device"
+
+
+def one_line(text: str) -> str:
+    """Text of a program on one line: line ends shown as a sign, other control characters left out."""
+    text = text.replace("\r\n", "\n").replace("\n", "⏎").replace("\r", "⏎").replace("\t", " ")
+    return "".join(sign for sign in text if unicodedata.category(sign) not in {"Cc", "Cs"})
+
+
+def title_of(scope: Scope) -> str:
+    """A scope's title on one line."""
+    return one_line(scope.title())
+
+
+def boundary_text(scope: Scope) -> str:
+    """The boundary of a scope: `"pmap g"`, `"scan step"`, `"while cond"`."""
+    equation, call = scope.equation, scope.call
+    if equation is None or call is None:
+        return title_of(scope)
+    label = f"{equation.primitive} {call.label}".strip()
+    title = title_of(scope)
+    return label if title == label else f"{label} {title}"
+
+
+def is_outermost_jit(scope: Scope) -> bool:
+    """Whether a scope is the jit that is the whole program: its arguments are the program's own."""
+    parent = scope.parent
+    return (
+        parent is not None
+        and parent.parent is None
+        and len(parent.body.equations) == 1
+        and parent.body.equations[0].primitive in ("jit", "pjit")
+        and parent.body.equations[0].operands == parent.body.inputs
+    )
+
+
+def devices_text(count: int) -> str:
+    return f"{count} device" if count == 1 else f"{count} devices"
+
+
+def layout_text(layout: Layout) -> str:
+    """How an array lies over the devices: `"axis 0 split by data=4, copied over model=2"`, `"copied whole to 4 devices"`."""
+    if layout.spec is None:
+        return "placement not known"
+    split = [(axis, names) for axis, names in enumerate(layout.spec) if names]
+    used = {name for _, names in split for name in names}
+    whole = tuple(name for name, _ in layout.mesh.axes if name not in used and name not in layout.free)
+    parts = [_split_text(layout.mesh, axis, names) for axis, names in split]
+    if not split and not layout.free:
+        parts.append(f"copied whole to {devices_text(layout.mesh.size)}")
+    elif whole:
+        parts.append(f"copied over {axes_text(layout.mesh, whole)}")
+    if layout.free:
+        parts.append(f"over {axes_text(layout.mesh, layout.free)} as the compiler decides")
+    return ", ".join(parts)
+
+
+def _split_text(mesh: Mesh, axis: int, names: tuple[str, ...]) -> str:
+    if names == ("",):
+        return f"axis {axis} split over {mesh.length('')} devices"
+    return f"axis {axis} split by {axes_text(mesh, names)}"
+
+
+def origin_text(origin: Origin) -> str:
+    """Where a variable is bound: `"argument w of f"`, `"the result of mul in f (line 3)"`."""
+    scope, body, variable = origin.scope, origin.scope.body, origin.variable
+    if variable in body.inputs:
+        name = body.input_names[body.inputs.index(variable)]
+        which = name if name is not None else f"number {body.inputs.index(variable) + 1}"
+        return f"argument {one_line(which)} of {title_of(scope)}"
+    if any(constant.variable == variable for constant in body.constants):
+        return f"a constant array baked into {title_of(scope)} when it was traced"
+    for equation in body.equations:
+        if variable in equation.results:
+            what = one_line(equation.name or equation.primitive)
+            line = f" (line {equation.source.line})" if equation.source is not None else ""
+            return f"the result of {what} in {title_of(scope)}{line}"
+    return f"bound in {title_of(scope)}"
+
+
+def result_name(scope: Scope, variable: int) -> str | None:
+    """The name of a variable that is returned: its place in what the whole program returns, or what it is called."""
+    name = scope.name(variable)
+    if name is not None:
+        return name
+    while variable in scope.body.outputs:
+        place = scope.body.outputs.index(variable)
+        if scope.parent is None or scope.call is None or scope.equation is None:
+            return scope.body.output_names[place]
+        if place not in scope.call.outputs:
+            return None
+        variable, scope = scope.equation.results[scope.call.outputs.index(place)], scope.parent
+        name = scope.name(variable)
+        if name is not None:
+            return name
+    return None
