@@ -1,7 +1,7 @@
 """`make test`: every check of the project, each as one step; all run, even when one fails.
 
-Runs in the environment that tools/environment.py made.  A *lane* is a further one, with another Python or another
-JAX; a lane whose Python is not on this machine is reported as not run.
+Runs in the environment that tools/environment.py made.  A *lane* is a further one, with another Python or
+another JAX; a lane whose Python is not on this machine is reported as not run.
 """
 
 from __future__ import annotations
