@@ -100,14 +100,17 @@ def in_rows(
 
 def grid_dot(grids: Sequence[Grid]) -> str:
     """The picture of one or several grids, one below the other, as DOT text."""
-    lines = ["digraph placement {", f"  graph [{_label.attributes({**_style.GRAPH, 'ranksep': '0.2'})}]"]
-    lines.append(f"  node [{_label.attributes(_style.NODE)}]")
-    for number, grid in enumerate(grids):
-        look = {**_style.NODES[_style.Look.TABLE], "label": f"<{_table(grid)}>"}
-        lines.append(f"  grid_{number} [{_label.attributes(look)}]")
-        if number:
-            lines.append(f"  grid_{number - 1} -> grid_{number} [style=invis]")
-    return "\n".join([*lines, "}"]) + "\n"
+    rows = "".join(f'<TR><TD ALIGN="LEFT">{_table(grid)}</TD></TR>' for grid in grids)
+    table = f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="6">{rows}</TABLE>'
+    look = {**_style.NODES[_style.Look.TABLE], "label": f"<{table}>"}
+    lines = (
+        "digraph placement {",
+        f"  graph [{_label.attributes(_style.GRAPH)}]",
+        f"  node [{_label.attributes(_style.NODE)}]",
+        f"  grids [{_label.attributes(look)}]",
+        "}",
+    )
+    return "\n".join(lines) + "\n"
 
 
 def _table(grid: Grid) -> str:
@@ -117,8 +120,8 @@ def _table(grid: Grid) -> str:
     columns = _kept(len(grid.devices[0]), _MOST_COLUMNS)
     head = (
         f'<TR><TD COLSPAN="{len(columns) + 1}" ALIGN="LEFT">{_label.bold(grid.name)}{_label.GAP}'
-        f"{_label.grey(grid.type)}</TD></TR>"
-        f'<TR><TD COLSPAN="{len(columns) + 1}" ALIGN="LEFT">{_label.sized(_label.escape(grid.summary, 90), _style.SMALL)}</TD></TR>'
+        f"{_label.grey(grid.type)}{_label.GAP * 2}"
+        f"{_label.sized(_label.escape(grid.summary, 90), _style.SMALL)}</TD></TR>"
     )
     *downwards, across = grid.axes or ("",)
     down = " × ".join(downwards)

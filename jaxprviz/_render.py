@@ -142,8 +142,15 @@ _OUTSIDE = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|^#[^\n]*|->|--|<', 
 _INSIDE = re.compile(r"[<>]")
 
 
+_HIDDEN = re.compile(r"[^\[\n;]*\[style=\"?invis")
+
+
 def count_edges(dot: str) -> int:
-    """The number of edges of DOT text that names the two ends of each edge (`a -> b`, no `a -> {b c}`)."""
+    """The number of edges that DOT text draws.
+
+    The text names the two ends of each edge (`a -> b`, no `a -> {b c}`), and an edge that only holds boxes in place
+    has `style=invis` as its first attribute: Graphviz leaves it out of the picture.
+    """
     edges = position = depth = 0
     while found := (_INSIDE if depth else _OUTSIDE).search(dot, position):
         token, position = found.group(), found.end()
@@ -152,5 +159,5 @@ def count_edges(dot: str) -> int:
         elif token == ">":
             depth -= 1
         elif token in ("->", "--"):
-            edges += 1
+            edges += not _HIDDEN.match(dot, position)
     return edges

@@ -7,6 +7,7 @@ script, no event handler and no address but a web page's or one inside the pictu
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Literal
@@ -139,7 +140,10 @@ class _Writer:
     def _root(self, attributes: dict[str, str]) -> None:
         """The root element, its title and its description."""
         view = attributes.get("viewBox", "0 0 0 0")
-        width, height = (f"{float(number) * _PIXELS_A_POINT:.2f}" for number in view.split()[2:])
+        left, top, *sizes = (float(number) for number in view.split())
+        # Whole pixels: a pixel that is covered in part is grey at the edge of a PNG.
+        width, height = (math.ceil(size * _PIXELS_A_POINT) for size in sizes)
+        view = f"{left:.2f} {top:.2f} {width / _PIXELS_A_POINT:.2f} {height / _PIXELS_A_POINT:.2f}"
         name, words = f"{self.prefix}title", f"{self.prefix}desc"
         self._open(
             "svg",
@@ -149,8 +153,8 @@ class _Writer:
                 "role": self.role,
                 "aria-labelledby": name,
                 "aria-describedby": words,
-                "width": width,
-                "height": height,
+                "width": str(width),
+                "height": str(height),
                 "viewBox": view,
                 "font-family": FONTS,
                 # A page that strips this has the width and the height.
@@ -159,6 +163,7 @@ class _Writer:
         )
         self.out.append(f'\n<title id="{name}">{escape(self.title)}</title>\n')
         self.out.append(f'<desc id="{words}">{escape(self.description)}</desc>\n')
+        self.out.append('<rect width="100%" height="100%" fill="#ffffff"/>\n')
 
     def _value(self, key: str, value: str) -> str | None:
         """What becomes of an attribute's value; None when the attribute is left out."""

@@ -281,7 +281,7 @@ def test_labels_inject_nothing(name: str) -> None:
     said = name.replace("&amp;", "&")
     assert shown == [said] * 3
     assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
-        "svg", "title", "desc", "g", "a", "polygon", "path", "ellipse", "text",
+        "svg", "title", "desc", "rect", "g", "a", "polygon", "path", "ellipse", "text",
     }  # fmt: skip
     attributes = {(key, value) for element in root.iter() for key, value in element.items()}
     assert not [key for key, _ in attributes if key.lower().startswith("on")]
@@ -289,6 +289,10 @@ def test_labels_inject_nothing(name: str) -> None:
     assert {value for key, value in attributes if key == TOOLTIP} >= {said}
     assert [element.text for element in root.findall(f"{SVG}title")] == [name]
     assert [element.text for element in root.findall(f"{SVG}desc")] == [name]
+
+
+def test_a_hidden_edge_is_not_missed_and_a_lost_one_is() -> None:
+    assert count_edges('digraph { a -> b [style=invis]\nb:w -> c:w [style="invis" weight=4]\nc -> d [color=red] }') == 1
 
 
 def test_line_ends_in_labels_make_lines_and_in_tooltips_stay() -> None:
@@ -332,10 +336,11 @@ def test_what_a_picture_may_hold_is_kept_and_all_else_left_out() -> None:
     assert len(prefix) == 12
     assert whole.replace(prefix, "P-") == (
         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" role="group"'
-        ' aria-labelledby="P-title" aria-describedby="P-desc" width="96.00" height="48.00"'
-        f' viewBox="0 0 72 36" font-family="{FONTS}" style="max-width:100%;height:auto">\n'
+        ' aria-labelledby="P-title" aria-describedby="P-desc" width="96" height="48"'
+        f' viewBox="0.00 0.00 72.00 36.00" font-family="{FONTS}" style="max-width:100%;height:auto">\n'
         '<title id="P-title">T</title>\n'
         '<desc id="P-desc">D</desc>\n'
+        '<rect width="100%" height="100%" fill="#ffffff"/>\n'
         '<defs><linearGradient id="P-l_0">'
         '<stop offset="0" style="stop-color:red;stop-opacity:1.;"></stop>\n'
         "</linearGradient>\n</defs>\n"
