@@ -74,47 +74,6 @@ function render({ model, el }) {
   root.append(status, frame, words);
   el.append(root);
 
-  let refused = "";
-  const parts = {
-    svg() {
-      const source = model.get("svg");
-      const left = frame.scrollLeft;
-      refused = "";
-      try {
-        frame.replaceChildren(...(source ? [prepare(parse(source))] : []));
-      } catch (error) {
-        frame.replaceChildren();
-        refused = `The picture is not shown: ${error.message}.`;
-      }
-      frame.scrollLeft = left;
-      parts.message();
-    },
-    text() {
-      const lines = model.get("text").split("\n").filter((line) => line.trim());
-      list.replaceChildren(
-        ...lines.map((line) => {
-          const item = document.createElement("li");
-          item.textContent = line.trim();
-          item.style.marginInlineStart = `${line.search(/\S/) / 2}em`;
-          return item;
-        }),
-      );
-      words.hidden = lines.length === 0;
-    },
-    message() {
-      const message = [model.get("message"), refused].filter(Boolean).join("\n");
-      // A live region speaks when its content changes: the same message is not said twice.
-      if (status.textContent !== message) status.textContent = message;
-    },
-    stale() {
-      root.classList.toggle("jaxprviz-stale", model.get("stale"));
-    },
-  };
-  for (const [name, update] of Object.entries(parts)) {
-    update();
-    model.on(`change:${name}`, update);
-  }
-
   // While a reader is at the sliders, picture and message only ever grow: what is below them keeps its place.
   const tallest = new Map();
   const grow = (holder, height) => {
@@ -157,6 +116,49 @@ function render({ model, el }) {
     explorer.addEventListener("focusout", left);
   });
   for (const part of [root, frame, status]) sized.observe(part);
+
+  let refused = "";
+  const parts = {
+    svg() {
+      const source = model.get("svg");
+      const left = frame.scrollLeft;
+      refused = "";
+      for (const old of frame.children) sized.unobserve(old);
+      try {
+        frame.replaceChildren(...(source ? [prepare(parse(source))] : []));
+      } catch (error) {
+        frame.replaceChildren();
+        refused = `The picture is not shown: ${error.message}.`;
+      }
+      for (const made of frame.children) sized.observe(made);
+      frame.scrollLeft = left;
+      parts.message();
+    },
+    text() {
+      const lines = model.get("text").split("\n").filter((line) => line.trim());
+      list.replaceChildren(
+        ...lines.map((line) => {
+          const item = document.createElement("li");
+          item.textContent = line.trim();
+          item.style.marginInlineStart = `${line.search(/\S/) / 2}em`;
+          return item;
+        }),
+      );
+      words.hidden = lines.length === 0;
+    },
+    message() {
+      const message = [model.get("message"), refused].filter(Boolean).join("\n");
+      // A live region speaks when its content changes: the same message is not said twice.
+      if (status.textContent !== message) status.textContent = message;
+    },
+    stale() {
+      root.classList.toggle("jaxprviz-stale", model.get("stale"));
+    },
+  };
+  for (const [name, update] of Object.entries(parts)) {
+    update();
+    model.on(`change:${name}`, update);
+  }
 
   return () => {
     for (const [name, update] of Object.entries(parts)) model.off(`change:${name}`, update);

@@ -44,8 +44,11 @@ _CHROMIUM_ARGUMENTS = (
     "--disable-sync",
 )
 
-ALLOWED_ERRORS: tuple[str, ...] = ()
-"""Parts of console errors that are not the notebooks' doing, each with its reason."""
+ALLOWED_ERRORS = (
+    # ipywidgets' extension for JupyterLab expects a session in every notebook; one without a kernel has none.
+    ("reading 'kernel'", "@jupyter-widgets/jupyterlab-manager"),
+)
+"""Errors in the console that are not the notebooks' doing, each given by texts that it holds."""
 
 
 class BrowserMissingError(RuntimeError):
@@ -235,7 +238,7 @@ class Lab:
             self._report(f"{message.text} ({message.location.get('url', '')})")
 
     def _report(self, error: str) -> None:
-        if not any(allowed in error for allowed in ALLOWED_ERRORS):
+        if not any(all(text in error for text in texts) for texts in ALLOWED_ERRORS):
             self.errors.append(error)
 
     def open(self, name: str, *, kernel: bool = True, theme: str = "light") -> None:
@@ -284,6 +287,14 @@ class Lab:
                 .map(output => `${output.ename}: ${output.evalue}`)"""
         )
         assert failed == []
+
+    def trusted(self) -> bool:
+        """Whether JupyterLab trusts every cell of the notebook."""
+        return self.page.evaluate(
+            """() => Array.from(jupyterapp.shell.currentWidget.content.model.cells)
+                .filter(cell => cell.type === "code")
+                .every(cell => cell.trusted)"""
+        )
 
     def explorer(self, number: int = 0) -> Explorer:
         """One of the notebook's explorers, brought into view, its picture drawn."""
