@@ -83,6 +83,12 @@ def _has_fonts() -> bool:
     return any(family in matched.stdout for family in ("Arial", "Liberation Sans", "Arimo"))
 
 
+def _driver_runs(venv: environment.Environment) -> bool:
+    """Whether Playwright's own Node.js starts: it needs a library that a bare Debian lacks."""
+    asked = subprocess.run([venv.command("playwright"), "--version"], capture_output=True, check=False)
+    return asked.returncode == 0
+
+
 def ensure(venv: environment.Environment) -> str:
     """The path of a Chromium that runs, with fonts to draw text with; installs what is missing.
 
@@ -90,12 +96,21 @@ def ensure(venv: environment.Environment) -> str:
         venv: the environment that holds Playwright.
 
     Raises:
-        SetupError: there is none and none can be installed.
+        SetupError: something is missing that cannot be installed.
     """
-    if _found(venv) is None:
-        _apt_install("chromium", "fonts-liberation")
-    if not _has_fonts():
-        _apt_install("fonts-liberation")
+    missing = {
+        "chromium": _found(venv) is None,
+        "fonts-liberation": not _has_fonts(),
+        "libatomic1": not _driver_runs(venv),
+    }
+    packages = [name for name, is_missing in missing.items() if is_missing]
+    if packages:
+        _apt_install(*packages)
+    if not _driver_runs(venv):
+        raise environment.SetupError(
+            "Playwright, which drives the browser tests, does not start (see `.venv/bin/playwright --version`).\n"
+            "On Debian or Ubuntu: apt-get install libatomic1"
+        )
     if _found(venv) is None:
         print("Installing Chromium with Playwright.", flush=True)
         subprocess.run([venv.command("playwright"), "install", "chromium"], check=False)
