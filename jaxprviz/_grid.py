@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jaxprviz import _label, _style
 from jaxprviz._facts import Layout
-from jaxprviz._words import bytes_text, layout_text
+from jaxprviz._words import bytes_text, layout_text, one_line
 
 _MOST_ROWS, _MOST_COLUMNS = 8, 8
 
@@ -45,11 +45,12 @@ class Grid:
             ":" if (start, stop) == (0, size) else f"{start}:{stop}"
             for (start, stop), size in zip(bounds, self.shape, strict=True)
         ]
-        return f"{self.name}[{', '.join(parts)}]" if parts else self.name
+        name = one_line(self.name)
+        return f"{name}[{', '.join(parts)}]" if parts else name
 
     def text(self) -> str:
         """The same in sentences, one device a line."""
-        lines = [f"{self.name} {self.type}: {self.summary}."]
+        lines = [f"{one_line(self.name)} {self.type}: {self.summary}."]
         for names, row in zip(self.devices, self.bounds, strict=True):
             lines += [
                 f"  {name} holds {self.slice_text(bounds)}{self._size(bounds)}"
@@ -83,7 +84,13 @@ def grid_of_layout(layout: Layout, name: str) -> Grid:
     axes = tuple(axis for axis, _ in layout.mesh.axes)
     columns = layout.mesh.axes[-1][1] if len(axes) > 1 else len(bounds)
     return Grid(
-        name, layout.type.short, shape, layout.type.itemsize, layout_text(layout), axes, *in_rows(names, bounds, columns)
+        name,
+        layout.type.short,
+        shape,
+        layout.type.itemsize,
+        layout_text(layout),
+        axes,
+        *in_rows(names, bounds, columns),
     )
 
 
@@ -118,20 +125,21 @@ def _table(grid: Grid) -> str:
     whole = len(distinct) == 1
     rows = _kept(len(grid.devices), _MOST_ROWS)
     columns = _kept(len(grid.devices[0]), _MOST_COLUMNS)
+    *downwards, across = grid.axes or ("",)
+    down = " × ".join(downwards)
     head = (
-        f'<TR><TD COLSPAN="{len(columns) + 1}" ALIGN="LEFT">{_label.bold(grid.name)}{_label.GAP}'
+        f'<TR><TD COLSPAN="{len(columns) + bool(down)}" ALIGN="LEFT">{_label.bold(grid.name)}{_label.GAP}'
         f"{_label.grey(grid.type)}{_label.GAP * 2}"
         f"{_label.sized(_label.escape(grid.summary, 90), _style.SMALL)}</TD></TR>"
     )
-    *downwards, across = grid.axes or ("",)
-    down = " × ".join(downwards)
     if across:
-        head += f'<TR><TD></TD><TD COLSPAN="{len(columns)}" ALIGN="LEFT">{_axis(f"{across} →")}</TD></TR>'
+        head += f'<TR>{"<TD></TD>" if down else ""}<TD COLSPAN="{len(columns)}" ALIGN="LEFT">{_axis(f"{across} →")}</TD></TR>'
     body = []
     for place, row in enumerate(rows):
         side = _axis(f"{down} ↓") if place == 0 and down else ""
+        first = f'<TD VALIGN="TOP">{side}</TD>' if down else ""
         cells = "".join(_cell(grid, row, column, distinct, whole) for column in columns)
-        body.append(f'<TR><TD VALIGN="TOP">{side}</TD>{cells}</TR>')
+        body.append(f"<TR>{first}{cells}</TR>")
     return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="4" CELLPADDING="3">{head}{"".join(body)}</TABLE>'
 
 
