@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jaxprviz._dot import legend_dot
 from jaxprviz._figure import Figure
+from jaxprviz._key import legend_dot
 
 _TEXT = """\
 How to read a picture
