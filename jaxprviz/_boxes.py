@@ -196,7 +196,7 @@ def scope_title(scope: Scope) -> str:
         rows = f'<TR><TD ALIGN="LEFT">{head}</TD></TR><TR><TD ALIGN="LEFT">{axes}</TD></TR>'
         return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="1">{rows}</TABLE>'
     steps = dict(equation.params).get("length")
-    unknown = "inside unknown" if equation.boundary is Boundary.UNKNOWN else None
+    unknown = "wiring unknown" if equation.boundary is Boundary.UNKNOWN else None
     return run(head, grey(f"{steps} steps") if steps else None, grey(unknown) if unknown else None)
 
 

@@ -462,7 +462,6 @@ class _Drawing:
                 frame.title,
                 frame,
                 line=Line.UNKNOWN,
-                note="unknown",
             )
         return self._body(scope, frame, self._enter(scope, frame, inputs))
 
@@ -642,6 +641,8 @@ class _Drawing:
                 {"label": f"<{plain('results, wiring unknown')}>"},
                 equation_tip(equation),
             )
+            if not loose:
+                self._hide(cluster.nodes[-2][0], node)
             for _, value in loose:
                 self._read(value, node, cluster, line=Line.UNKNOWN)
             for number in unknown:

@@ -97,8 +97,8 @@ class _Chooser:
         self._enter(self._root, waiting)
         while waiting:
             (rank, _, _), scope = heapq.heappop(waiting)
-            room = self._room(scope)
-            needed = _doors(scope) + min(len(scope.body.equations), _MIN_ROOM if rank <= 1 else room)
+            room = _MIN_ROOM if rank == 1 else self._half
+            needed = _doors(scope) + min(len(scope.body.equations), room)
             if rank == 0 or needed <= self._left:
                 self._enter(scope, waiting)
 

@@ -31,14 +31,18 @@ def shorten(text: str, length: int = NAME_LENGTH) -> str:
 def escape(text: str, length: int = NAME_LENGTH) -> str:
     """Text of a program for an HTML-like label: shown as it is, whatever it holds."""
     text = shorten(clean(text), length)
-    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
+    # Graphviz puts the box's name for a single backslash and N, in HTML-like labels too.
+    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("\\", "\\\\")):
         text = text.replace(sign, entity)
     return text
 
 
 def quote(text: str) -> str:
-    """A quoted DOT string that stands for exactly this text."""
-    text = clean(text).replace("\\", "\\\\").replace("&", "&amp;").replace('"', '\\"')
+    """A quoted DOT string that shows exactly this text, as a tooltip too.
+
+    Graphviz reads a backslash in a tooltip twice: once as DOT, once for what stands for the box's name.
+    """
+    text = clean(text).replace("\\", "\\" * 4).replace("&", "&amp;").replace('"', '\\"')
     return f'"{text}"'
 
 
