@@ -108,7 +108,7 @@ def ensure(venv: environment.Environment) -> str:
         _apt_install(*packages)
     if not _driver_runs(venv):
         raise environment.SetupError(
-            "Playwright, which drives the browser tests, does not start (see `.venv/bin/playwright --version`).\n"
+            "Playwright, which drives the browser tests, does not start: see `.venv/bin/playwright`.\n"
             "On Debian or Ubuntu: apt-get install libatomic1"
         )
     if _found(venv) is None:
