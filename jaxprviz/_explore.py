@@ -138,7 +138,8 @@ def explore(
 
     Args:
         build: makes the program: takes the values of the controls by name and returns `(function, args)` or
-            `(function, args, kwargs)`, as `draw` takes them.
+            `(function, args, kwargs)`, as `draw` takes them.  `jax.ShapeDtypeStruct`s as arguments are the
+            fastest: a JAX array of a new shape is compiled when it is made.
         devices: the control of build's parameter `devices`, if it has one.
         batch: the control of build's parameter `batch`, if it has one.
         **others: the controls of build's other parameters.  One with a default needs none.

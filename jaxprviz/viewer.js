@@ -62,15 +62,32 @@ function element(tag, className, attributes = {}) {
   return made;
 }
 
+/** Makes a list of lines; a line that is indented further than the one before it begins a list below that one. */
+function nested(lines) {
+  const open = [{ indent: 0, list: document.createElement("ul") }];
+  for (const line of lines) {
+    const indent = line.search(/\S/);
+    while (open.length > 1 && indent < open.at(-1).indent) open.pop();
+    const above = open.at(-1).list.lastElementChild;
+    if (above && indent > open.at(-1).indent) {
+      const list = document.createElement("ul");
+      above.append(list);
+      open.push({ indent, list });
+    }
+    const item = document.createElement("li");
+    item.textContent = line.trim();
+    open.at(-1).list.append(item);
+  }
+  return open[0].list;
+}
+
 function render({ model, el }) {
   const root = element("div", "jaxprviz-viewer");
   const status = element("p", "jaxprviz-message", { role: "status", "aria-live": "polite" });
   const frame = element("div", "jaxprviz-picture");
   const words = element("details", "jaxprviz-words", { open: "" });
   const summary = element("summary", "");
-  const list = element("ul", "");
   summary.textContent = "In words";
-  words.append(summary, list);
   root.append(status, frame, words);
   el.append(root);
 
@@ -136,14 +153,7 @@ function render({ model, el }) {
     },
     text() {
       const lines = model.get("text").split("\n").filter((line) => line.trim());
-      list.replaceChildren(
-        ...lines.map((line) => {
-          const item = document.createElement("li");
-          item.textContent = line.trim();
-          item.style.marginInlineStart = `${line.search(/\S/) / 2}em`;
-          return item;
-        }),
-      );
+      words.replaceChildren(summary, nested(lines));
       words.hidden = lines.length === 0;
     },
     message() {

@@ -288,6 +288,16 @@ class Lab:
         )
         assert failed == []
 
+    def printed(self, number: int) -> str:
+        """What a cell printed."""
+        return self.page.evaluate(
+            """number => jupyterapp.shell.currentWidget.content.model.cells.get(number).toJSON().outputs
+                .filter(output => output.name === "stdout")
+                .map(output => [output.text].flat().join(""))
+                .join("")""",
+            number,
+        )
+
     def trusted(self) -> bool:
         """Whether JupyterLab trusts every cell of the notebook."""
         return self.page.evaluate(

@@ -59,9 +59,9 @@ explorer = Explorer(build, controls_for(build, controls, {}, "explore(build)"), 
 QUESTION = """\
 import jax
 import jax.numpy as jnp
+from jaxprviz import explore
 
 jax.config.update("jax_num_cpu_devices", 8)
-from jaxprviz._explore import explore
 
 def build(devices=4, batch=2, d=3):
     @jax.jit

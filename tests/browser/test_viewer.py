@@ -72,9 +72,11 @@ def test_keyboard_and_mouse_move_the_picture(light: Explorer) -> None:
     expect(light.picture).to_contain_text("8 devices, batch 8")
     expect(light.picture.locator("rect[y='40']")).to_have_count(8)
     assert light.value("devices") == 8
-    expect(light.root.locator(".jaxprviz-words li")).to_have_text(
-        ["There are 8 devices.", "The batch is 8, <b>not bold</b>."]
+    words = light.root.locator(".jaxprviz-words > ul > li")
+    expect(words).to_have_text(
+        ["There are 8 devices.\nThe batch is 8, <b>not bold</b>."], use_inner_text=True
     )
+    expect(words.locator("ul > li")).to_have_text(["The batch is 8, <b>not bold</b>."])
 
 
 def test_an_impossible_position_greys_the_picture_and_says_why(light: Explorer) -> None:
