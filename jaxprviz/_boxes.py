@@ -125,7 +125,7 @@ def _strip_row(strip: str) -> str:
 
 def _framed(rows: Sequence[str], colour: str) -> str:
     return (
-        f'<<TABLE BORDER="1" CELLBORDER="0" CELLSPACING="0" CELLPADDING="3" COLOR="{colour}" '
+        f'<<TABLE BORDER="1" CELLBORDER="0" CELLSPACING="0" CELLPADDING="4" COLOR="{colour}" '
         f'BGCOLOR="white" STYLE="rounded">{"".join(rows)}</TABLE>>'
     )
 

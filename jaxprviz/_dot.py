@@ -676,16 +676,18 @@ class _Drawing:
         return self._used[number]
 
     def _frame(self, parent: Cluster, name: str, frame: Frame) -> Cluster:
-        leftmost = not parent.clusters and parent.column
+        # Side by side, any of several bodies may come to stand left.
+        leftmost = bool(not parent.clusters and parent.column and not parent.group)
         cluster = Cluster(
             name,
             {"id": name, "label": "", "tooltip": " ", "margin": "9", **_style.frame(frame, parent.depth)},
             column=parent.column if leftmost else name,
             depth=parent.depth + 1,
             double=frame is Frame.DEVICE,
+            group=frame is Frame.GROUP,
             title=f"t{name}",
         )
-        self._nested.append((parent, cluster, bool(leftmost)))
+        self._nested.append((parent, cluster, leftmost))
         parent.clusters.append(cluster)
         return cluster
 
@@ -741,8 +743,7 @@ class _Drawing:
                     read.add(use.node)
         for cluster in (self._top, *(cluster for _, cluster, _ in self._nested)):
             if cluster.title is not None:
-                # Graphviz turns the order of a row round before it looks for a better one.
-                for node in reversed(cluster.row):
+                for node in cluster.row:
                     self._hide(cluster.wall, node)
         for parent, cluster, leftmost in self._nested:
             if parent.title is None or cluster.title is None:

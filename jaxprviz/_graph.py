@@ -10,6 +10,9 @@ from jaxprviz import _label, _style
 from jaxprviz._style import Line, Look
 from jaxprviz.program import Literal, Type
 
+_CLEAR = 12
+"""Points between a title and the line beside it."""
+
 _NODESEP = 72 * float(_style.GRAPH["nodesep"])
 
 
@@ -62,6 +65,7 @@ class Cluster:
     column: str = ""
     depth: int = 0
     double: bool = False
+    group: bool = False
     title: str | None = None
     nodes: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     clusters: list[Cluster] = field(default_factory=list)
@@ -77,10 +81,13 @@ class Cluster:
     def write(self, depth: int = 1) -> Iterator[str]:
         """The DOT text of what the frame holds."""
         pad = "  " * depth
-        for name, attributes in self.nodes:
+        # Graphviz fills a row from its end: so boxes that nothing else orders stand as they do in the code.
+        row = set(self.row)
+        turned = iter([node for node in reversed(self.nodes) if node[0] in row])
+        for name, attributes in [next(turned) if node[0] in row else node for node in self.nodes]:
             if name == self.wall:
                 # The line to the first door passes right of the title: the door starts where its middle does.
-                width = max(0.0, self.title_width - _NODESEP - self.row_width / 2) / 72
+                width = max(0.0, self.title_width + _CLEAR - _NODESEP - self.row_width / 2) / 72
                 attributes = {**attributes, "width": f"{width:.2f}"}
             yield f"{pad}{name} [{_label.attributes(attributes)}]"
         first = [self.wall, *self.row] if self.title is not None else self.row
