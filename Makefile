@@ -3,6 +3,7 @@
 # make lab JUPYTER_ARGS=--no-browser
 # make test                       every test
 # make test STEPS="unit browser"  some of them (tools/test.py lists them)
+# make notebooks                  the lessons run, their outputs stored
 # make lock                       the pins, resolved anew (LOCK_ARGS=--upgrade: the newest)
 # make format                     the code, formatted
 # make clean                      what the others installed, removed
@@ -16,13 +17,16 @@ LOCK_ARGS ?=
 RUN := $(or $(PYTHON),$(shell test -x .venv/bin/python && echo .venv/bin/python || echo python3))
 OLD := jaxprviz needs Python 3.11 or newer, and $(RUN) is older or does not run. Name another: PYTHON=python3.12
 
-.PHONY: lab test lock format clean environment
+.PHONY: lab test notebooks lock format clean environment
 
 lab: environment
 	@exec .venv/bin/python tools/lab.py $(JUPYTER_ARGS)
 
 test: environment
 	@.venv/bin/python tools/test.py $(STEPS)
+
+notebooks: environment
+	@.venv/bin/python tools/notebooks.py
 
 lock: environment
 	@.venv/bin/python tools/lock.py $(LOCK_ARGS)

@@ -100,6 +100,8 @@ class _Reader:
 
         function, file, line = _jax.function_of(jaxpr)
         code = _jax.body_code(jaxpr, None if _jax.is_pmap_function(jaxpr) else function)
+        if code is None and function is None:  # a pmap up to 0.5 keeps the name in its equation alone
+            code = _jax.body_code(jaxpr, given_name)
         names = tuple(name or None for name in _jax.arg_names(jaxpr))
         if _jax.is_pmap_function(jaxpr):
             function, file, line = (
@@ -134,13 +136,15 @@ class _Reader:
         operands = tuple(atom(var) for var in equation.invars)
         held = tuple(rule.hold(equation))
         device = _device(equation)
+        name = equation.params.get("name")
+        own = None
         if primitive == "xla_pmap":
+            own = name
             held = tuple(_old_pmap_captures(equation, body) for body in held)
         calls = tuple(
-            Call(self.body(body.jaxpr), body.label, body.inputs, body.outputs, body.captured, body.roles)
+            Call(self.body(body.jaxpr, own), body.label, body.inputs, body.outputs, body.captured, body.roles)
             for body in held
         )
-        name = equation.params.get("name")
         if device is not None and calls and not isinstance(name, str):
             name = self.bodies[calls[0].body].name
         return Equation(

@@ -1,0 +1,1 @@
+"""What the notebooks use beyond the package itself: exercises, recordings, checks."""
