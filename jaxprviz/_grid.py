@@ -25,7 +25,8 @@ class Grid:
         shape: its shape.
         itemsize: bytes of one element; None where it has no fixed size.
         summary: how it lies over the devices, in words.
-        axes: the names of the mesh axes that the rows and the columns of `devices` run along; empty without a mesh.
+        axes: the names of the mesh axes that the rows and the columns of `devices` run along; empty without
+            a mesh.
         devices: the names of the devices, row by row.
         bounds: what each of them holds, in the same order.
     """
@@ -133,7 +134,9 @@ def _table(grid: Grid) -> str:
         f"{_label.sized(_label.escape(grid.summary, 90), _style.SMALL)}</TD></TR>"
     )
     if across:
-        head += f'<TR>{"<TD></TD>" if down else ""}<TD COLSPAN="{len(columns)}" ALIGN="LEFT">{_axis(f"{across} →")}</TD></TR>'
+        corner = "<TD></TD>" if down else ""
+        name = _axis(f"{across} →")
+        head += f'<TR>{corner}<TD COLSPAN="{len(columns)}" ALIGN="LEFT">{name}</TD></TR>'
     body = []
     for place, row in enumerate(rows):
         side = _axis(f"{down} ↓") if place == 0 and down else ""
