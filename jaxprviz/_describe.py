@@ -9,6 +9,7 @@ from jaxprviz._captures import captures, first_scopes, is_captured
 from jaxprviz._facts import Capture, Crossing
 from jaxprviz._placement import placement
 from jaxprviz._scope import Scope
+from jaxprviz._text import one_line
 from jaxprviz._words import (
     boundary_text,
     bytes_text,
@@ -16,7 +17,6 @@ from jaxprviz._words import (
     is_outermost_jit,
     layout_text,
     mesh_text,
-    one_line,
     origin_text,
     result_name,
     title_of,

@@ -41,6 +41,7 @@ from jaxprviz._graph import Cluster, Use, Value, Wire
 from jaxprviz._label import bold, coloured, grey, lines, plain, run, sized
 from jaxprviz._scope import Path, Scope, path_text
 from jaxprviz._style import Frame, Line, Look
+from jaxprviz._text import one_line
 from jaxprviz.program import Body, Boundary, Constant, Equation, Literal, Program, Role, Type
 
 WIDE = 5
@@ -696,14 +697,14 @@ class _Drawing:
         self._node(cluster, cluster.title, Look.TITLE, {"label": f"<{label}>", "group": cluster.column}, tip)
         cluster.title_width = _label.width(f"<{label}>", 12)
         self._node(cluster, cluster.wall, Look.WALL, {"group": cluster.column})
-        self._hide(cluster.title, cluster.wall, weight=40)
+        self._hide(cluster.title, cluster.wall, aligned=True)
 
     def _node(
         self, cluster: Cluster, name: str, look: Look, attributes: dict[str, str], tip: str = ""
     ) -> None:
         drawn = {"id": name, **_style.NODES[look], **attributes}
         if look is not Look.WALL:
-            drawn["tooltip"] = _label.shorten(_label.clean(tip), _label.TIP_LENGTH) or " "
+            drawn["tooltip"] = _label.shorten(one_line(tip), _label.TIP_LENGTH) or " "
         cluster.nodes.append((name, drawn))
 
     def _door(self, cluster: Cluster, node: str) -> None:
@@ -712,8 +713,9 @@ class _Drawing:
         (label,) = (drawn["label"] for name, drawn in cluster.nodes if name == node)
         cluster.row_width = min(cluster.row_width, _label.width(label))
 
-    def _hide(self, tail: str, head: str, weight: int = 1) -> None:
-        ports = (":w", ":w") if weight == 40 else ("", "")
+    def _hide(self, tail: str, head: str, weight: int = 1, aligned: bool = False) -> None:
+        """Hold one box above another without a line; aligned ones begin at the same left edge."""
+        ports = (":w", ":w") if aligned else ("", "")
         self._hidden.append(f"{tail}{ports[0]} -> {head}{ports[1]} [style=invis weight={weight}]")
 
     def _read(
@@ -750,7 +752,7 @@ class _Drawing:
                 continue
             if leftmost or not cluster.row:
                 above = parent.wall if parent.row else parent.title
-                self._hide(above, cluster.title, weight=40 if leftmost else 1)
+                self._hide(above, cluster.title, aligned=leftmost)
         head = [
             "digraph {",
             f"  graph [{_label.attributes(_style.GRAPH)}]",
@@ -785,13 +787,13 @@ class _Drawing:
         for edge, use in kept.items():
             attributes = dict(_style.EDGES[use.line])
             if use.node in doors:
-                attributes |= {"weight": "6", "minlen": "2"} if use.node in entries else {"weight": "6"}
+                attributes |= {"weight": str(_ENTRY_WEIGHT), "minlen": "2"} if use.node in entries else {"weight": "6"}
             times = drawn[(*edge, use.wire.key)]
             if times > 1:
                 attributes["label"] = f"<{_label.GAP}×{times}>"
             if use.note:
                 attributes |= {"headlabel": f"<{sized(grey(use.note), _style.TINY)}>", "labeldistance": "1.3"}
-            attributes["tooltip"] = _label.shorten(_label.clean(use.wire.tip), _label.TIP_LENGTH)
+            attributes["tooltip"] = _label.shorten(one_line(use.wire.tip), _label.TIP_LENGTH)
             tail = f"{use.wire.node}:{use.wire.port}:s" if use.wire.port else use.wire.node
             yield f"{tail} -> {use.node} [{_label.attributes(attributes)}]"
 
@@ -811,6 +813,11 @@ class _Drawing:
             )
         return replace(wire, node=node, port=None)
 
+
+# Between boxes of one group Graphviz takes a hundred times the weight, and an edge into a frame counts ten times for
+# the rank.  So this keeps a frame below the boxes that feed it: a hidden edge between titles, which has a weight of
+# 1 and a group, gives way to it.
+_ENTRY_WEIGHT = 12
 
 _FRAMES: dict[Boundary | None, Frame] = {
     Boundary.CALL: Frame.CALL,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from jaxprviz import _label, _style
 from jaxprviz._facts import Layout
-from jaxprviz._words import bytes_text, layout_text, one_line
+from jaxprviz._text import one_line
+from jaxprviz._words import bytes_text, layout_text
 
 _MOST_ROWS, _MOST_COLUMNS = 8, 8
 

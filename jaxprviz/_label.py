@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import html
 import re
-import unicodedata
 from collections.abc import Mapping
 
 from jaxprviz import _style
+from jaxprviz._text import one_line
 
 GAP = "&#160;"
 NAME_LENGTH = 36
 TIP_LENGTH = 200
-
-
-def clean(text: str) -> str:
-    """Text on one line: line ends shown as a sign, tabs as a blank, other control characters left out."""
-    text = text.replace("\r\n", "\n").replace("\n", "⏎").replace("\r", "⏎").replace("\t", " ")
-    return "".join(sign for sign in text if unicodedata.category(sign) not in {"Cc", "Cs"})
 
 
 def shorten(text: str, length: int = NAME_LENGTH) -> str:
@@ -30,7 +24,7 @@ def shorten(text: str, length: int = NAME_LENGTH) -> str:
 
 def escape(text: str, length: int = NAME_LENGTH) -> str:
     """Text of a program for an HTML-like label: shown as it is, whatever it holds."""
-    text = shorten(clean(text), length)
+    text = shorten(one_line(text), length)
     # Graphviz puts the box's name for a single backslash and N, in HTML-like labels too.
     for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("\\", "\\\\")):
         text = text.replace(sign, entity)
@@ -42,7 +36,7 @@ def quote(text: str) -> str:
 
     Graphviz reads a backslash in a tooltip twice: once as DOT, once for what stands for the box's name.
     """
-    text = clean(text).replace("\\", "\\" * 4).replace("&", "&amp;").replace('"', '\\"')
+    text = one_line(text).replace("\\", "\\" * 4).replace("&", "&amp;").replace('"', '\\"')
     return f'"{text}"'
 
 

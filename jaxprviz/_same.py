@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jaxprviz._scope import Scope, path_text
-from jaxprviz._words import is_outermost_jit, one_line, title_of
+from jaxprviz._text import one_line
+from jaxprviz._words import is_outermost_jit, title_of
 from jaxprviz.program import Atom, Body, Call, Equation, Literal, Program
 
 _MOST = 5

@@ -1,6 +1,16 @@
-"""Text that shows itself as it is."""
+"""Text on one line, and text that shows itself as it is."""
 
 from __future__ import annotations
+
+import unicodedata
+
+_LINE_END = "¶"  # common fonts have it, bold too
+
+
+def one_line(text: str) -> str:
+    """Text of a program on one line: line ends as a sign, tabs as blanks, no other controls."""
+    text = text.replace("\r\n", "\n").replace("\n", _LINE_END).replace("\r", _LINE_END).replace("\t", " ")
+    return "".join(sign for sign in text if unicodedata.category(sign) not in {"Cc", "Cs"})
 
 
 class Text(str):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 from jaxprviz._facts import Layout
 from jaxprviz._scope import Origin, Scope
+from jaxprviz._text import one_line
 from jaxprviz.program import Mesh
 
 _UNITS = ("kB", "MB", "GB", "TB")
@@ -32,12 +31,6 @@ def axes_text(mesh: Mesh, names: tuple[str, ...]) -> str:
 def mesh_text(mesh: Mesh) -> str:
     """A whole mesh: `"data=4 × model=2"`; `"4 devices"` for the axis of a pmap that has no name."""
     return " × ".join(axes_text(mesh, (name,)) for name, _ in mesh.axes) or "1 device"
-
-
-def one_line(text: str) -> str:
-    """Text of a program on one line: line ends shown as a sign, other control characters left out."""
-    text = text.replace("\r\n", "\n").replace("\n", "⏎").replace("\r", "⏎").replace("\t", " ")
-    return "".join(sign for sign in text if unicodedata.category(sign) not in {"Cc", "Cs"})
 
 
 def title_of(scope: Scope) -> str:

@@ -21,6 +21,7 @@ from jaxprviz._json import to_json
 from jaxprviz._key import legend_dot
 from jaxprviz._placement import placement
 from jaxprviz._render import render
+from jaxprviz._text import one_line
 from jaxprviz.program import (
     Atom,
     Body,
@@ -496,15 +497,15 @@ def test_odd_names_are_text() -> None:
     tags = {element.tag.removeprefix(SVG) for element in root.iter()}
     assert tags == {"svg", "g", "title", "polygon", "path", "text", "a"}
     shown = "".join(element.text or "" for element in root.iter(f"{SVG}text")).replace("\xa0", " ")
-    assert _label.shorten(_label.clean(ODD)) in shown
+    assert _label.shorten(one_line(ODD)) in shown
     assert "<b>&amp;\\N" in shown
     tips = [
         element.get("{http://www.w3.org/1999/xlink}title", "").replace("\xa0", " ")
         for element in root.iter()
         if element.tag == f"{SVG}a"
     ]
-    assert f"jit {_label.clean(ODD)}" in tips
-    assert 'custom<1>; code="\\"⏎&lt;' in tips
+    assert f"jit {one_line(ODD)}" in tips
+    assert 'custom<1>; code="\\"¶&lt;' in tips
 
 
 @pytest.mark.parametrize(
