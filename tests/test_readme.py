@@ -1,0 +1,37 @@
+"""The README says what is so: its program draws its picture, and its calls are those of the package."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxprviz
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.locked
+def test_the_picture_is_what_the_program_draws() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names = {"jax": jax, "jaxprviz": jaxprviz, "w": jnp.ones((2, 3)), "x": jnp.ones((4, 2, 3))}
+    *statements, last = code.strip().splitlines()
+    exec("\n".join(statements), names)
+    figure = eval(last, names)
+    assert figure.svg == (ROOT / "docs" / "question.svg").read_text(encoding="utf-8")
+
+
+def test_the_calls_are_the_public_ones() -> None:
+    (table,) = re.findall(r"\| call \|.*?\n\n", README, re.DOTALL)
+    calls = set(re.findall(r"`(\w+)\(", table)) | set(re.findall(r"`(to_json|from_json)`", table))
+    assert calls - {"build"} == {name for name in jaxprviz.__all__ if name[0].islower()}
+
+
+def test_every_public_name_is_documented() -> None:
+    for name in jaxprviz.__all__:
+        assert getattr(jaxprviz, name).__doc__, name
+    assert set(jaxprviz.__all__) <= set(dir(jaxprviz))
