@@ -1,7 +1,7 @@
 """Exercises: a task with a stub, a check that says what is wrong, hints, and a solution.
 
-Stub and solution are made from one text, so that they cannot come to differ in anything but what the learner is
-to change.  An answer is judged by a table: the first line that fits decides.
+Stub and solution are made from one text, so that they cannot come to differ in anything but what the learner
+is to change.  An answer is judged by a table: the first line that fits decides.
 """
 
 from __future__ import annotations
@@ -163,7 +163,9 @@ class Exercise:
 
     def hint(self) -> Folded:
         """The hints, folded: open one at a time."""
-        return Folded((f"Hint {number}", text, False) for number, text in enumerate(self.hints, start=1))
+        last = len(self.hints)
+        titles = ["Hint"] if last == 1 else [f"Hint {number} of {last}" for number in range(1, last + 1)]
+        return Folded((title, text, False) for title, text in zip(titles, self.hints, strict=True))
 
     def solution(self) -> Folded:
         """The solution, folded."""

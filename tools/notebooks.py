@@ -5,12 +5,13 @@
 
 Stored outputs hold for the versions of requirements.lock, so another environment is refused unless `--check`
 says that nothing is to be stored.  What differs from run to run is left out: times, the state of widgets, the
-version of the Python.  A widget is stored as its text alone: without a kernel that is what a reader then sees.
+version of the Python.  A widget is stored as its text alone: that is what a reader sees without a kernel.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -50,8 +51,14 @@ def run(notebook: nbformat.NotebookNode, folder: Path = NOTEBOOKS, seconds: int 
         resources={"metadata": {"path": str(folder)}},
         store_widget_state=False,
         record_timing=False,
-    ).execute()
+    ).execute(env=_environment())
     strip(notebook)
+
+
+def _environment() -> dict[str, str]:
+    """The environment of a kernel: it has this folder's jaxprviz, and no setting of the user's counts."""
+    kept = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    return {**kept, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
 
 
 def strip(notebook: nbformat.NotebookNode) -> None:

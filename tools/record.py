@@ -5,8 +5,8 @@
     /somewhere/j0438/bin/python tools/record.py jaxprviz/lessons/jit_pmap_0_4_38.json
 
 Needs only that JAX: of jaxprviz the reader alone is used, which draws nothing.  Written are the program that
-was traced, as `jaxprviz.to_json` writes it, and what a run of it showed ("observed"): how the result lies over
-the devices, what JAX warned of, which collectives the compiled program has, and how many times as long as
+was traced, as `jaxprviz.to_json` writes it, and what a run of it showed ("observed"): how the result lies
+over the devices, what JAX warned of, which collectives the compiled program has, and how many times as long as
 `pmap(step)` a call of `jit(pmap(step))` took.  All but the last comes out the same on each machine.
 """
 
@@ -71,7 +71,7 @@ COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "collective-permute", "
 
 
 def slower() -> float:
-    """How many times as long as `pmap(step)` a call of `jit(pmap(step))` takes: the median over pairs of calls."""
+    """How many times as long as `pmap(step)` a call of `jit(pmap(step))` takes: the median of many pairs."""
     w, x = jnp.ones((256, 256)), jnp.ones((DEVICES, 256, 256))
     alone = jax.pmap(lambda x: jnp.tanh(x @ w))
     inside = jax.jit(alone)

@@ -40,7 +40,7 @@ def times_as_long(
     return statistics.median(seconds(first) / seconds(second) for _ in range(rounds))
 
 
-# --- the exercise ---------------------------------------------------------------------------------------------
+# --- the exercise ------------------------------------------------------------------------------------------
 
 _SOURCE = """
 @jax.jit
@@ -123,8 +123,8 @@ def _tell_wrong(attempt: Attempt) -> str:
     value, expected = attempt.value, _expected(attempt)
     if np.shape(value) != expected.shape:
         return (
-            f"The result has the shape {np.shape(value)}, not {expected.shape}: the devices' results belong side "
-            "by side along axis 0, as pmap's out_axes=0 puts them."
+            f"The result has the shape {np.shape(value)}, not {expected.shape}: the devices' results belong "
+            "side by side along axis 0, as pmap's out_axes=0 puts them."
         )
     wrong = [k for k in range(_DEVICES) if not np.allclose(np.asarray(value)[k], expected[k])]
     return (
@@ -150,8 +150,8 @@ _JUDGEMENTS = (
     Judgement(
         lambda attempt: "axes of different sizes" in attempt.problem,
         lambda attempt: (
-            f"JAX refuses it: {attempt.problem}. Axis 0 of w does not count the devices: look at the shape of w "
-            "for the axis that does. in_axes takes one entry for each argument, counted from 0: no negative ones."
+            f"JAX refuses it: {attempt.problem}. Axis 0 of w does not count the devices: look at the shape "
+            "of w for the axis that does. in_axes takes one entry for each argument, none of them negative."
         ),
     ),
     Judgement(
@@ -165,8 +165,8 @@ _JUDGEMENTS = (
     ),
     Judgement(
         lambda attempt: not _crossings(attempt),
-        "Nothing in it runs once on each device: there is no pmap (and no shard_map). Keep the pmap, and split w "
-        "with it.",
+        "Nothing in it runs once on each device: there is no pmap (and no shard_map). Keep the pmap, and "
+        "split w with it.",
     ),
     Judgement(lambda attempt: _copied(attempt) is not None, _tell_copied),
     Judgement(lambda attempt: not _is_right(attempt), _tell_wrong),
