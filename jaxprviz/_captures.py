@@ -1,8 +1,8 @@
 """Which variables the inner functions of a program capture.
 
-JAX marks a captured input with an empty name where it keeps names.  Where it keeps none (a pmap of JAX 0.7, the
-branches of a cond, everything after grad) the function's own code tells: a variable that has the name of one of
-the code's closure cells, and of none of its arguments, is captured.  What neither tells is unknown.
+JAX marks a captured input with an empty name where it keeps names.  Where it keeps none (a pmap of JAX 0.7,
+the branches of a cond, everything after grad) the function's own code tells: a variable that has the name of
+one of the code's closure cells, and of none of its arguments, is captured.  What neither tells is unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from jaxprviz._facts import Capture
 from jaxprviz._scope import Scope
-from jaxprviz.program import Program
+from jaxprviz.program import Boundary, Program
 
 _ROOT = re.compile(r"[^.\[]*")
 
@@ -20,30 +20,74 @@ _ROOT = re.compile(r"[^.\[]*")
 def captures(scope: Scope) -> tuple[Capture, ...]:
     """The captured variables of one scope, in the order of its inputs."""
     return tuple(
-        _capture(scope, position) for position in range(len(scope.body.inputs)) if is_captured(scope, position)
+        _capture(scope, position)
+        for position in range(len(scope.body.inputs))
+        if is_captured(scope, position)
     )
 
 
 def is_captured(scope: Scope, position: int) -> bool | None:
     """Whether an input of a scope is a captured variable; None when that can't be known."""
-    call, parent, body = scope.call, scope.parent, scope.body
-    if call is None or parent is None:
+    call = scope.call
+    if call is None:
         return False
     marked = call.captured[position]
-    if marked is not None or body.closure is None:
+    if marked is not None:
         return marked
-    if body.arguments is not None and len(body.arguments) == len(body.inputs):
-        return False  # each input is an argument
+    forwarded = _forwarded(scope)
+    if forwarded is not None:
+        return is_captured(forwarded, position)
+    first = _first_argument(scope)
+    return False if first is not None and position >= first else _captured_by_name(scope, position)
+
+
+def _forwarded(scope: Scope) -> Scope | None:
+    """The scope that a body does nothing but call, with its own inputs and outputs; None for other bodies.
+
+    The traced function is then the called one itself, as in `jax.pmap(jax.jit(f))`.
+    """
+    body = scope.body
+    if len(body.equations) != 1 or len(body.equations[0].calls) != 1:
+        return None
+    (equation,) = body.equations
+    straight = equation.operands == body.inputs and equation.results == body.outputs
+    return scope.child(0) if straight and equation.boundary is Boundary.CALL else None
+
+
+def _first_argument(scope: Scope) -> int | None:
+    """The position from which on the inputs are the function's own arguments; None when that is not known.
+
+    Captured variables stand in front.  So when those that are known to be captured and the arguments of the
+    function are together as many as there are inputs, each other input is an argument.
+    """
+    parent, equation, arguments = scope.parent, scope.equation, scope.body.arguments
+    if parent is None or equation is None or arguments is None:
+        return None
+    first = len(scope.body.inputs) - len(arguments)
+    if first <= 0:
+        return 0 if first == 0 else None
+    step, call = scope.path[-1]
+    branches = range(len(equation.calls)) if equation.boundary is Boundary.BRANCH else (call,)
+    known = any(
+        equation.calls[branch].captured[first - 1] or _captured_by_name(parent.child(step, branch), first - 1)
+        for branch in branches
+    )
+    return first if known else None
+
+
+def _captured_by_name(scope: Scope, position: int) -> bool | None:
+    """Whether an input is captured, by the names in the function's own code."""
+    parent, equation, body = scope.parent, scope.equation, scope.body
+    if parent is None or equation is None or body.closure is None:
+        return None
     outer = scope.outside(body.inputs[position])
     if not isinstance(outer, int):
         return False if outer is not None else None
-    name = parent.name(outer)
     baked = any(constant.variable == outer for constant in parent.body.constants)
     reachable = {*body.closure, *(body.globals if baked else ())} - {*(body.arguments or ())}
     if not reachable:
         return False
-    equation = scope.equation
-    assert equation is not None
+    name = parent.name(outer)
     if name is None or equation.operands.count(outer) > 1:
         return None
     root = _ROOT.match(name)
@@ -52,10 +96,11 @@ def is_captured(scope: Scope, position: int) -> bool | None:
 
 
 def all_captures(program: Program) -> tuple[Capture, ...]:
-    """The captured variables of every scope, outermost scopes first; each place that holds a body counts once.
+    """The captured variables of every scope, outermost scopes first; each place that holds a body counts
+    once.
 
-    A function that is called from several places of one body is one scope for each of them; a body that stands in
-    several places of the program shows its inner scopes once, at the first of them.
+    A function that is called from several places of one body is one scope for each of them; a body that
+    stands in several places of the program shows its inner scopes once, at the first of them.
     """
     return tuple(capture for scope in first_scopes(program) for capture in captures(scope))
 

@@ -1,4 +1,4 @@
-"""The facts about a program as sentences: what is captured, what is baked in, and how arrays lie over the devices."""
+"""The facts about a program as sentences: what is captured, what is baked in, how arrays lie on devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jaxprviz._words import (
     result_name,
     title_of,
 )
-from jaxprviz.program import Atom, Body, Literal, Program
+from jaxprviz.program import Atom, Body, Constant, Literal, Program
 
 _MOST = 40
 """Sentences of one kind; a longer list ends with how many more there are."""
@@ -38,28 +38,34 @@ def describe(program: Program) -> str:
     """
     scopes = list(first_scopes(program))
     sections = [
-        ("", [_heading(program)]),
+        ("", _heading_lines(program)),
         ("Captured variables", _capture_lines(scopes)),
-        ("Constants", _constant_lines(program)),
+        ("Constants", _constant_lines(scopes)),
         *_placement_sections(scopes),
         ("Not known", _unknown_lines(scopes)),
     ]
-    return "\n\n".join("\n".join([*([title] if title else []), *lines]) for title, lines in sections if lines)
+    return "\n\n".join(
+        "\n".join(map(one_line, [title, *lines] if title else lines)) for title, lines in sections if lines
+    )
 
 
-def _heading(program: Program) -> str:
+def _heading_lines(program: Program) -> list[str]:
     body = program.main
     arguments = ", ".join(
         f"{name or 'argument ' + str(position + 1)}: {body.types[variable].short}"
         for position, (name, variable) in enumerate(zip(body.input_names, body.inputs, strict=True))
     )
     results = ", ".join(
-        f"{name or 'result'}: {_type(body, atom)}" for name, atom in zip(body.output_names, body.outputs, strict=True)
+        f"{name or 'result'}: {_type(body, atom)}"
+        for name, atom in zip(body.output_names, body.outputs, strict=True)
     )
     count = sum(len(body.equations) for body in program.bodies)
     equations = "1 equation" if count == 1 else f"{count:,} equations"
-    title = one_line(body.name or "the program")
-    return f"{title}({arguments}) -> {results or 'nothing'}\n{equations}, traced by JAX {program.jax}."
+    title = body.name or "the program"
+    return [
+        f"{title}({arguments}) -> {results or 'nothing'}",
+        f"{equations}, traced by JAX {program.jax}.",
+    ]
 
 
 def _capture_lines(scopes: Iterable[Scope]) -> list[str]:
@@ -72,38 +78,43 @@ def _capture_line(capture: Capture) -> str:
     kind = scope.body.types[capture.variable].short
     name = f"{capture.name} {kind}" if capture.name else f"a variable {kind}"
     crossed = [step for step in origin.through if not is_outermost_jit(step)]
-    way = ", then ".join(boundary_text(step) for step in crossed)
+    steps = [(text, len(list(same))) for text, same in itertools.groupby(map(boundary_text, crossed))]
+    way = ", then ".join(text if count == 1 else f"{text} ({count} levels)" for text, count in steps)
     return f"{title_of(scope)} captures {name}, bound as {origin_text(origin)}; it enters {way}."
 
 
-def _constant_lines(program: Program) -> list[str]:
-    lines = []
-    for body in program.bodies:
-        for constant in body.constants:
-            kind = body.types[constant.variable]
-            size = f", {bytes_text(kind.nbytes)}" if kind.nbytes is not None else ""
-            name = f"{constant.name} {kind.short}" if constant.name else f"an array {kind.short}"
-            what = (
-                "is a tracer that leaked out of another trace"
-                if constant.leaked
-                else "is a constant array, baked in when it was traced"
-            )
-            lines.append(f"In {one_line(body.name or 'the program')}: {name} {what}{size}.")
-    return _listed([*lines, *_number_lines(program)])
+def _constant_lines(scopes: Iterable[Scope]) -> list[str]:
+    places = {scope.number: scope for scope in reversed(list(scopes))}  # the first place of each body
+    arrays, numbers = [], []
+    for scope in reversed(places.values()):
+        arrays += [_array_line(scope, constant) for constant in scope.body.constants]
+        numbers += _number_lines(scope)
+    return _listed([*arrays, *numbers])
 
 
-def _number_lines(program: Program) -> Iterator[str]:
-    for body in program.bodies:
-        numbers = dict.fromkeys(
-            (atom.text, equation.primitive)
-            for equation in body.equations
-            for atom in equation.operands
-            if isinstance(atom, Literal)
-        )
-        if numbers:
-            listed = ", ".join(f"{text} ({primitive})" for text, primitive in itertools.islice(numbers, 6))
-            more = f" and {len(numbers) - 6} more" if len(numbers) > 6 else ""
-            yield f"In {one_line(body.name or 'the program')}: numbers written into the equations: {listed}{more}."
+def _array_line(scope: Scope, constant: Constant) -> str:
+    kind = scope.body.types[constant.variable]
+    size = f", {bytes_text(kind.nbytes)}" if kind.nbytes is not None else ""
+    name = f"{constant.name} {kind.short}" if constant.name else f"an array {kind.short}"
+    what = (
+        "is a tracer that leaked out of another trace"
+        if constant.leaked
+        else "is a constant array, baked in when it was traced"
+    )
+    return f"In {title_of(scope)}: {name} {what}{size}."
+
+
+def _number_lines(scope: Scope) -> Iterator[str]:
+    numbers = dict.fromkeys(
+        (atom.text, equation.primitive)
+        for equation in scope.body.equations
+        for atom in equation.operands
+        if isinstance(atom, Literal)
+    )
+    if numbers:
+        listed = ", ".join(f"{text} ({primitive})" for text, primitive in itertools.islice(numbers, 6))
+        more = f" and {len(numbers) - 6} more" if len(numbers) > 6 else ""
+        yield f"In {title_of(scope)}: numbers written into the equations: {listed}{more}."
 
 
 def _placement_sections(scopes: Iterable[Scope]) -> Iterator[tuple[str, list[str]]]:
@@ -128,7 +139,13 @@ def _entering_line(scope: Scope, crossing: Crossing) -> str:
     inner = scope.name(crossing.inside) if crossing.inside is not None else None
     position = scope.body.inputs.index(crossing.inside) if crossing.inside is not None else None
     captured = position is not None and is_captured(scope, position)
-    kind = " (captured)" if captured else f" (called {inner} in {title_of(scope)})" if inner and inner != outer else ""
+    kind = (
+        " (captured)"
+        if captured
+        else f" (called {inner} in {title_of(scope)})"
+        if inner and inner != outer
+        else ""
+    )
     return f"{outer} {crossing.layout.type.short}{kind}: {_layout_words(scope, crossing)}."
 
 
@@ -169,6 +186,8 @@ def _layout_words(scope: Scope, crossing: Crossing, seen: str = "sees") -> str:
 def _unknown_lines(scopes: Iterable[Scope]) -> list[str]:
     lines = []
     for scope in scopes:
+        if scope.body.wrapper and placement(scope) is None:
+            continue  # JAX's own function around a pmap
         unknown = [
             scope.body.types[variable].short
             for position, variable in enumerate(scope.body.inputs)
@@ -176,7 +195,8 @@ def _unknown_lines(scopes: Iterable[Scope]) -> list[str]:
         ]
         if unknown:
             lines.append(
-                f"Which of these inputs {title_of(scope)} captures: {', '.join(unknown)} (JAX keeps no names there)."
+                f"Which of these inputs {title_of(scope)} captures: {', '.join(unknown)} "
+                "(JAX keeps no names there)."
             )
     return _listed(lines)
 
@@ -187,11 +207,11 @@ def _atom_name(scope: Scope, atom: Atom) -> str:
     name = scope.name(atom)
     if name is not None:
         return name
-    for equation in scope.body.equations:
-        if atom in equation.results:
-            what = one_line(equation.name or equation.primitive)
-            place = f" {equation.results.index(atom) + 1}" if len(equation.results) > 1 else ""
-            return f"the result{place} of {what}"
+    origin = scope.origin(atom)
+    for equation in origin.scope.body.equations:
+        if origin.variable in equation.results:
+            place = f" {equation.results.index(origin.variable) + 1}" if len(equation.results) > 1 else ""
+            return f"the result{place} of {equation.name or equation.primitive}"
     return "an array"
 
 

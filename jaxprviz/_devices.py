@@ -45,8 +45,8 @@ class Devices:
 def use_devices(count: int = 8, *, accelerators: bool = False) -> Devices:
     """Makes JAX start with a number of devices: simulated ones on the CPU, so that every machine has them.
 
-    Call it before anything else uses JAX: JAX counts its devices once, when it starts.  A second call with no more
-    devices changes nothing.
+    Call it before anything else uses JAX: JAX counts its devices once, when it starts.  A second call with no
+    more devices changes nothing.
 
     Args:
         count: how many devices.
@@ -61,7 +61,9 @@ def use_devices(count: int = 8, *, accelerators: bool = False) -> Devices:
     asked = f"use_devices({count}) was asked for {count} devices"
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise DevicesError(
-            f"use_devices({count!r}) was called", "the number of devices is a whole number from 1 on", "Try use_devices(8)."
+            f"use_devices({count!r}) was called",
+            "the number of devices is a whole number from 1 on",
+            "Try use_devices(8).",
         )
     if not _jax.has_started() and not accelerators:
         forced = _FORCED.search(os.environ.get("XLA_FLAGS", ""))
@@ -86,7 +88,8 @@ def use_devices(count: int = 8, *, accelerators: bool = False) -> Devices:
     raise DevicesError(
         asked,
         f"JAX has started already, with {there}, and counts its devices only then",
-        f"Restart Python (in a notebook: Kernel, Restart) and call use_devices({count}) before anything uses JAX.",
+        f"Restart Python (in a notebook: Kernel, Restart) and call use_devices({count}) before anything uses "
+        "JAX.",
     )
 
 
@@ -94,11 +97,11 @@ def show_placement(value: Any, /, *args: Any, name: str | None = None, **kwargs:
     """Draws which slice of an array each device holds, one cell a device.
 
     Args:
-        value: a `jax.Array` (what its shards really are), a `jax.ShapeDtypeStruct` with a sharding, a program, or a
-            function with its example arguments (what the program asks for).
+        value: a `jax.Array` (what its shards really are), a `jax.ShapeDtypeStruct` with a sharding, a
+            program, or a function with its example arguments (what the program asks for).
         *args: the function's arguments.
-        name: of an array, what to call it (default `"array"`); of a program, the variable that enters or leaves a
-            device scope.  None draws every one of them.
+        name: of an array, what to call it (default `"array"`); of a program, the variable that enters or
+            leaves a device scope.  None draws every one of them.
         **kwargs: keyword arguments of the function.
 
     Returns:
@@ -112,7 +115,9 @@ def show_placement(value: Any, /, *args: Any, name: str | None = None, **kwargs:
     else:
         grids = [_grid_of_array(value, name or "array")]
     text = "\n".join(grid.text() for grid in grids)
-    return Figure(None, grid_dot(grids), text, f"Placement of {', '.join(dict.fromkeys(grid.name for grid in grids))}")
+    return Figure(
+        None, grid_dot(grids), text, f"Placement of {', '.join(dict.fromkeys(grid.name for grid in grids))}"
+    )
 
 
 def _grids_of_program(program: Program, name: str | None) -> list[Grid]:
@@ -175,7 +180,9 @@ def _grid_of_array(array: Any, name: str) -> Grid:
         if isinstance(sharding.mesh, jax.sharding.AbstractMesh):
             return grid_of_layout(layout, name)
     indices = sharding.devices_indices_map(tuple(shape))
-    devices = list(np.ravel(sharding.mesh.devices)) if named else sorted(indices, key=lambda device: device.id)
+    devices = (
+        list(np.ravel(sharding.mesh.devices)) if named else sorted(indices, key=lambda device: device.id)
+    )
     bounds = [_bounds(indices[device], tuple(shape)) for device in devices]
     names = [f"device {device.id}" for device in devices]
     axes = tuple(axis for axis, _ in layout.mesh.axes) if layout is not None else ()
@@ -184,10 +191,16 @@ def _grid_of_array(array: Any, name: str) -> Grid:
         summary = layout_text(layout)
     else:
         layout = Layout(kind, Mesh((("", len(devices)),)), ((),) * len(shape))
-        summary = layout_text(layout) if len(set(bounds)) == 1 else f"in {len(set(bounds))} parts on {len(devices)} devices"
+        summary = (
+            layout_text(layout)
+            if len(set(bounds)) == 1
+            else f"in {len(set(bounds))} parts on {len(devices)} devices"
+        )
         if len(devices) == 1:
             summary = "whole on one device"
-    return Grid(name, kind.short, tuple(shape), kind.itemsize, summary, axes, *in_rows(names, bounds, columns))
+    return Grid(
+        name, kind.short, tuple(shape), kind.itemsize, summary, axes, *in_rows(names, bounds, columns)
+    )
 
 
 def _bounds(index: tuple[slice, ...], shape: tuple[int, ...]) -> Bounds:

@@ -33,11 +33,11 @@ def draw(
         fn: a function, or a program that was traced or loaded before (then without arguments).
         *args: example arguments, as for `trace`.
         budget: about how many boxes the picture may have; what does not fit is folded.
-        open: paths of scopes that stand open whatever they cost: `"0/2"` is the body of equation 2 of the body
-            of equation 0.
+        open: paths of scopes that stand open whatever they cost: `"0/2"` is the body of equation 2 of the
+            body of equation 0.
         closed: paths of scopes that stay folded.
-        **kwargs: keyword arguments of `fn`.  A function that has one named `budget`, `open` or `closed` itself is
-            traced first: `draw(trace(f, x, budget=3))`.
+        **kwargs: keyword arguments of `fn`.  A function that has one named `budget`, `open` or `closed`
+            itself is traced first: `draw(trace(f, x, budget=3))`.
 
     Returns:
         The figure.  A notebook shows it; `figure.save("f.svg")` keeps it.
@@ -55,9 +55,9 @@ def draw(
 def explain(fn: Callable[..., Any] | Program, /, *args: Any, **kwargs: Any) -> Text:
     """Says in sentences what a function traces to.
 
-    Who captures what, where that is bound and which boundaries it crosses; what is baked in; and for each variable
-    that enters or leaves a device scope what the caller holds, what one device holds, how many copies there are,
-    and the bytes of one and of all.  Placement is what the program asks for.
+    Who captures what, where that is bound and which boundaries it crosses; what is baked in; and for each
+    variable that enters or leaves a device scope what the caller holds, what one device holds, how many
+    copies there are, and the bytes of one and of all.  Placement is what the program asks for.
 
     Args:
         fn: a function, or a program that was traced or loaded before.
@@ -76,7 +76,8 @@ def explain(fn: Callable[..., Any] | Program, /, *args: Any, **kwargs: Any) -> T
 def same_program(
     first: Callable[..., Any] | Program, second: Callable[..., Any] | Program, /, *args: Any, **kwargs: Any
 ) -> Comparison:
-    """Tells whether two functions trace to the same program, up to names and up to what is captured or passed.
+    """Tells whether two functions trace to the same program, up to names and up to what is captured or
+    passed.
 
     Args:
         first: a function, or a program.

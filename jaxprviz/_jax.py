@@ -1,7 +1,7 @@
 """The one place that touches what JAX does not promise: internals, and what differs from version to version.
 
-Everything here was checked on JAX 0.7.2, 0.10.2 and 0.12.0.1; reading (not tracing) works on 0.4.38 as well, so
-that old programs can be recorded.
+Everything here was checked on JAX 0.7.2, 0.10.2 and 0.12.0.1; reading (not tracing) works on 0.4.38 as well,
+so that old programs can be recorded.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
@@ -55,7 +56,7 @@ def has_started() -> bool:
     return bool(xla_bridge.backends_are_initialized())
 
 
-# --- jaxprs ----------------------------------------------------------------------------------------------------
+# --- jaxprs -------------------------------------------------------------------------------------------------
 
 
 def is_jaxpr(value: object) -> bool:
@@ -95,7 +96,7 @@ def sub_jaxprs(value: Any, depth: int = 0) -> Iterator[Any]:
         yield from sub_jaxprs(value.jaxpr, depth + 1)
 
 
-# --- axes ------------------------------------------------------------------------------------------------------
+# --- axes ---------------------------------------------------------------------------------------------------
 
 
 def is_axis(name: Any) -> bool:
@@ -109,7 +110,7 @@ def axis_name(name: Any) -> str:
     return "" if text == PMAP_AXIS or is_axis(name) else text
 
 
-# --- types -----------------------------------------------------------------------------------------------------
+# --- types --------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4096)
@@ -170,7 +171,7 @@ def read_mesh(mesh: Any) -> Mesh:
     return Mesh(tuple((axis_name(name), int(size)) for name, size in mesh.shape.items()))
 
 
-# --- the functions that bodies were traced from ----------------------------------------------------------------
+# --- the functions that bodies were traced from -------------------------------------------------------------
 
 
 def arg_names(jaxpr: Any) -> tuple[str | None, ...]:
@@ -206,14 +207,19 @@ def is_pmap_function(jaxpr: Any) -> bool:
     return function_of(jaxpr)[1] == _PMAP_FILE
 
 
-def is_jaxs(filename: str) -> bool:
-    """Whether a file is part of JAX."""
-    return filename.startswith(_JAX_FOLDER)
+class _Owner(Enum):
+    """Who wrote a file."""
+
+    JAX = auto()
+    OURS = auto()
+    USER = auto()
 
 
-def is_users(filename: str) -> bool:
-    """Whether a file is neither JAX's nor ours."""
-    return not filename.startswith((_JAX_FOLDER, _OUR_FOLDER)) and "jaxlib" not in filename
+@lru_cache(maxsize=4096)
+def _owner(filename: str) -> _Owner:
+    if filename.startswith(_OUR_FOLDER):
+        return _Owner.OURS
+    return _Owner.JAX if filename.startswith(_JAX_FOLDER) or "jaxlib" in filename else _Owner.USER
 
 
 def _frames(equation: Any) -> Iterator[tuple[types.CodeType, int]]:
@@ -222,7 +228,7 @@ def _frames(equation: Any) -> Iterator[tuple[types.CodeType, int]]:
     if traceback is not None:
         codes, positions = traceback.raw_frames()
         for code, position in zip(codes, positions, strict=True):
-            if code.co_filename.startswith(_OUR_FOLDER):
+            if _owner(code.co_filename) is _Owner.OURS:
                 return  # beyond are the callers of jaxprviz, which are no part of the program
             yield code, position
 
@@ -238,7 +244,7 @@ def body_code(jaxpr: Any, name: str | None) -> types.CodeType | None:
         users: list[types.CodeType] = []
         wrapper = None
         for code, _ in _frames(equation):
-            if is_users(code.co_filename):
+            if _owner(code.co_filename) is _Owner.USER:
                 users.append(code)
             elif code.co_filename == _PMAP_FILE and code.co_name == "_fun":
                 wrapper = len(users)
@@ -255,7 +261,7 @@ def body_code(jaxpr: Any, name: str | None) -> types.CodeType | None:
 def source_of(equation: Any) -> Source | None:
     """Where in the user's code an equation was written."""
     for code, position in _frames(equation):
-        if is_users(code.co_filename):
+        if _owner(code.co_filename) is _Owner.USER:
             return _source(code, position)
     return None
 
@@ -270,7 +276,7 @@ def _source(code: types.CodeType, position: int) -> Source:
 
 
 def public_file(filename: str) -> str | None:
-    """A file's name without its folders; None for cells of a notebook and for strings, whose names say nothing."""
+    """A file's name without its folders; None for a notebook's cell and for a string: their names say nothing."""
     if filename.startswith("<") or "ipykernel_" in filename:
         return None
     return PurePath(filename).name
@@ -322,16 +328,17 @@ def effect_names(equation: Any) -> tuple[str, ...]:
     return tuple(sorted({type(effect).__name__ for effect in equation.effects}))
 
 
-# --- what went wrong -------------------------------------------------------------------------------------------
+# --- what went wrong ----------------------------------------------------------------------------------------
 
 
 def users_frame(error: BaseException) -> tuple[str, int, str] | None:
-    """Function, line and text of the innermost line of the user's own code that an exception passed through."""
+    """Function, line and text of the innermost line of the user's code that an exception passed through."""
     found = None
     traceback = error.__traceback__
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if is_users(code.co_filename) and os.sep + "site-packages" + os.sep not in code.co_filename:
+        installed = os.sep + "site-packages" + os.sep in code.co_filename
+        if _owner(code.co_filename) is _Owner.USER and not installed:
             text = linecache.getline(code.co_filename, traceback.tb_lineno).strip()
             found = (code.co_name, traceback.tb_lineno, text)
         traceback = traceback.tb_next
@@ -356,14 +363,14 @@ class FailedPmap:
 def failed_pmap(error: BaseException) -> FailedPmap | None:
     """The pmap inside which an exception arose; None when there is none in its traceback.
 
-    Read from the local variables of JAX's own frames, since its messages speak of other things ("cannot select an
-    axis to squeeze out").
+    Read from the local variables of JAX's own frames, since its messages speak of other things ("cannot
+    select an axis to squeeze out").
     """
     found = None
     traceback = error.__traceback__
     while traceback is not None:
         read = _PMAP_FRAMES.get(traceback.tb_frame.f_code.co_name)
-        if read is not None and is_jaxs(traceback.tb_frame.f_code.co_filename):
+        if read is not None and _owner(traceback.tb_frame.f_code.co_filename) is _Owner.JAX:
             asked = read(traceback.tb_frame.f_locals)
             if asked is not None:
                 function, leaves, axes = asked
@@ -409,7 +416,9 @@ def _asked_of_prepare_pmap(local: dict[str, Any]) -> tuple[Any, Sequence[Any], S
 
 
 # The frames of JAX that know what a pmap was asked to do: the first two from 0.8 on, the last one before.
-_PMAP_FRAMES: dict[str, Callable[[dict[str, Any]], tuple[Any, Sequence[Any], Sequence[int | None]] | None]] = {
+_PMAP_FRAMES: dict[
+    str, Callable[[dict[str, Any]], tuple[Any, Sequence[Any], Sequence[int | None]] | None]
+] = {
     "wrapped": _asked_of_wrapped,
     "infer_params": _asked_of_infer_params,
     "_prepare_pmap": _asked_of_prepare_pmap,

@@ -1,6 +1,8 @@
-"""From an exception of JAX's or of the user's function to an error that says what was asked, what is wrong, what to do.
+"""From an exception of JAX's or of the user's function to an error that says what was asked, what is wrong,
+what to do.
 
-One entry a kind of mistake: each looks at the exception and gives an error, or None when it is of another kind.
+One entry a kind of mistake: each looks at the exception and gives an error, or None when it is of another
+kind.
 """
 
 from __future__ import annotations
@@ -29,9 +31,13 @@ def too_many_devices(asked: str, name: str, wanted: int, there: int) -> DevicesE
     return DevicesError(
         asked,
         f"pmap runs {name} once a device for each of {wanted} slices, and there are {there} devices",
-        f"Use a mapped axis of at most {there}, or simulate more devices: jaxprviz.use_devices({wanted}) before JAX "
-        "starts (in a notebook: restart the kernel first).",
+        f"Use a mapped axis of at most {there}, or simulate more devices: jaxprviz.use_devices({wanted}) "
+        "before JAX starts (in a notebook: restart the kernel first).",
     )
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"
 
 
 def _pmap(error: Exception, asked: str) -> JaxprvizError | None:
@@ -43,8 +49,10 @@ def _pmap(error: Exception, asked: str) -> JaxprvizError | None:
         if axis >= len(shape):
             return TraceError(
                 asked,
-                f"pmap of {failed.name} splits axis {axis} of {name}, but {name} has the shape {_shape(shape)}",
-                f"Give {name} an axis whose size is the number of devices, or copy it whole with in_axes=None.",
+                f"pmap of {failed.name} splits axis {axis} of {name}, but {name} has the shape "
+                f"{_shape(shape)}",
+                f"Give {name} an axis whose size is the number of devices, or copy it whole with "
+                "in_axes=None.",
             )
     if not mapped:
         return TraceError(
@@ -55,13 +63,14 @@ def _pmap(error: Exception, asked: str) -> JaxprvizError | None:
     sizes = [shape[axis] for _, shape, axis in mapped]
     if len(set(sizes)) > 1:
         listed = ", ".join(f"axis {axis} of {name} has {shape[axis]}" for name, shape, axis in mapped)
-        usual = Counter(sizes).most_common(1)[0][0]
-        odd = next((name for name, shape, axis in mapped if shape[axis] != usual), mapped[0][0])
+        (usual, most), *others = Counter(sizes).most_common()
+        is_tie = most == others[0][1]
+        odd = next(name for name, shape, axis in mapped if shape[axis] != usual)
         return TraceError(
             asked,
             f"pmap of {failed.name} splits axes of different sizes over the devices: {listed}",
-            f"Make the split axes equally long: one slice for each device. To copy {odd} whole to every device "
-            f"instead, give it in_axes=None.",
+            "Make the split axes equally long: one slice for each device. To copy "
+            f"{'one of them' if is_tie else odd} whole to every device instead, give it in_axes=None.",
         )
     if sizes[0] > failed.devices:
         return too_many_devices(asked, failed.name, sizes[0], failed.devices)
@@ -69,8 +78,8 @@ def _pmap(error: Exception, asked: str) -> JaxprvizError | None:
 
 
 _UNEVEN = re.compile(
-    r"(?:of shape (?P<type>[\w<>]+\[[\d,]*\]).*?)?maps array axis (?P<axis>\d+) \(of size (?P<size>\d+)\) to mesh axis "
-    r"'?(?P<name>[^']*)'? \(of size (?P<parts>\d+)\)",
+    r"(?:of shape (?P<type>[\w<>]+\[[\d,]*\]).*?)?maps array axis (?P<axis>\d+) \(of size (?P<size>\d+)\) "
+    r"to mesh axis '?(?P<name>[^']*)'? \(of size (?P<parts>\d+)\)",
     re.DOTALL,
 )
 
@@ -85,14 +94,16 @@ def _uneven(error: Exception, asked: str) -> JaxprvizError | None:
     kind = f" of a {found['type']}" if found["type"] else ""
     return TraceError(
         asked,
-        f"axis {found['axis']}{kind} has {size} elements, which can't be split evenly over the {parts} devices of "
-        f"mesh axis '{name}'",
-        f"Use a size that {parts} divides ({sizes}), a mesh axis that divides {size}, or a spec that does not split "
-        "this axis.",
+        f"axis {found['axis']}{kind} has {size} elements, which can't be split evenly over the {parts} "
+        f"devices of mesh axis '{name}'",
+        f"Use a size that {parts} divides ({sizes}), a mesh axis that divides {size}, or a spec that does "
+        "not split this axis.",
     )
 
 
-_NO_ARRAY = re.compile(r"returned a value of type (?P<type>.+?)(?: at output component (?P<where>.+?))?, which is not a")
+_NO_ARRAY = re.compile(
+    r"returned a value of type (?P<type>.+?)(?: at output component (?P<where>.+?))?, which is not a"
+)
 
 
 def _returns_no_array(error: Exception, asked: str) -> JaxprvizError | None:
@@ -102,14 +113,15 @@ def _returns_no_array(error: Exception, asked: str) -> JaxprvizError | None:
     kind = found["type"].removeprefix("<class '").removesuffix("'>")
     return TraceError(
         asked,
-        f"the function returns a value of type {kind}, and JAX traces only functions that return arrays, numbers, "
-        "and trees of them",
+        f"the function returns a value of type {kind}, and JAX traces only functions that return arrays, "
+        "numbers, and trees of them",
         "Return arrays only, or keep the other value out of the traced function.",
     )
 
 
 _NO_ARGUMENT = re.compile(
-    r"The problematic value is of type (?P<type>.+?) and was passed to the function at path (?P<path>[^\s]+?)\.?\n"
+    r"The problematic value is of type (?P<type>.+?) and was passed to the function at path "
+    r"(?P<path>[^\s]+?)\.?\n"
 )
 
 
@@ -121,7 +133,8 @@ def _takes_no_array(error: Exception, asked: str) -> JaxprvizError | None:
     return TraceError(
         asked,
         f"the argument {found['path']} has the type {kind}, which is no array, number, or tree of them",
-        f"Pass arrays, or mark {found['path']} as static where the function is jitted: jax.jit(f, static_argnames=...).",
+        f"Pass arrays, or mark {found['path']} as static where the function is jitted: jax.jit(f, "
+        "static_argnames=...).",
     )
 
 

@@ -1,4 +1,4 @@
-"""The Python names of the arrays that a function can reach, so that a baked constant can be called by its name."""
+"""The Python names of the arrays that a function can reach: what a baked constant is called."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def name_of(fn: Any) -> str:
 def reachable_arrays(fn: Any) -> Mapping[int, str]:
     """The Python name of each array that a callable can reach, by the array's `id`.
 
-    Looked through are closure cells, the globals that the code names, the arguments held by a partial, the object
-    of a bound method, and dicts, lists and plain objects in them.  A first name found stays.
+    Looked through are closure cells, the globals that the code names, the arguments held by a partial, the
+    object of a bound method, and dicts, lists and plain objects in them.  A first name found stays.
     """
     found: dict[int, str] = {}
     seen: set[int] = set()
@@ -39,7 +39,11 @@ def _collect(name: str, value: Any, depth: int, found: dict[int, str], seen: set
     if isinstance(value, (jax.Array, np.ndarray)):
         found.setdefault(id(value), name)
         return
-    if depth == 0 or id(value) in seen or isinstance(value, (str, bytes, int, float, complex, type, types.ModuleType)):
+    if (
+        depth == 0
+        or id(value) in seen
+        or isinstance(value, (str, bytes, int, float, complex, type, types.ModuleType))
+    ):
         return
     seen.add(id(value))
     if isinstance(value, Mapping):
@@ -72,7 +76,7 @@ def _held(fn: Any) -> Iterator[tuple[str, Any]]:
         yield from _held(inner)
         return
     if not isinstance(fn, types.FunctionType):
-        call = getattr(type(fn), "__call__", None)
+        call = type(fn).__call__ if callable(fn) else None
         if isinstance(call, types.FunctionType):  # an object that can be called
             yield "self", _Attributes(fn)
             yield from _held(call)
@@ -88,7 +92,7 @@ def _held(fn: Any) -> Iterator[tuple[str, Any]]:
 
 
 class _Attributes:
-    """The attributes of an object that is itself callable, so that they are looked through and not its code."""
+    """The attributes of an object that can be called, so that they are looked through and not its code."""
 
     def __init__(self, owner: Any) -> None:
         self.__dict__.update(getattr(owner, "__dict__", {}))

@@ -1,8 +1,9 @@
 """How the variables of a program lie over the devices, by what the program asks for.
 
-Two rules make up everything here (JAX's own documentation of `shard_map` and `pmap` states both): along each array
-axis that a spec gives to mesh axes, an array is cut into as many equal parts as those axes have devices, the first
-axis being the major one; along each mesh axis that the spec does not name, every device holds a copy.
+Two rules make up everything here (JAX's own documentation of `shard_map` and `pmap` states both): along each
+array axis that a spec gives to mesh axes, an array is cut into as many equal parts as those axes have
+devices, the first axis being the major one; along each mesh axis that the spec does not name, every device
+holds a copy.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ def placement(scope: Scope) -> Placement | None:
     if equation is None or call is None or parent is None or equation.device is None:
         return None
     device, body = equation.device, scope.body
-    inside = {operand: body.inputs[position] for position, operand in enumerate(call.inputs) if operand is not None}
+    inside = {
+        operand: body.inputs[position] for position, operand in enumerate(call.inputs) if operand is not None
+    }
     free = tuple(name for name, _ in device.mesh.axes if name not in device.manual)
     entering = tuple(
         Crossing(

@@ -1,8 +1,9 @@
 """The view that shows a pmap as a pmap.
 
-From JAX 0.8 on `jax.pmap(g)` traces to a `jit` named `_fun` around a `shard_map` over one axis, with a `squeeze` of
-that axis in front of what `g` does and a `broadcast_in_dim` behind it.  `fold_pmaps` puts one equation `pmap` in the
-place of the pair and takes the adapters away, so that the body is `g` as it was written.
+From JAX 0.8 on `jax.pmap(g)` traces to a `jit` named `_fun` around a `shard_map` over one axis, with a
+`squeeze` of that axis in front of what `g` does and a `broadcast_in_dim` behind it.  `fold_pmaps` puts one
+equation `pmap` in the place of the pair and takes the adapters away, so that the body is `g` as it was
+written.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def fold_pmaps(program: Program) -> Program:
         if pair is not None:
             folded[number] = pair
             held = pair.equation.calls[0].body
-            bodies[held] = _without_adapters(bodies[held], pair.device)
+            bodies[held] = _named(_without_adapters(bodies[held], pair.device))
+            folded[number] = replace(pair, name=bodies[held].name)
     return _without_unused(Program(tuple(bodies), program.root, program.jax, program.devices))
 
 
@@ -57,13 +59,19 @@ def _pair(body: Body, bodies: list[Body]) -> _Pair | None:
     if not body.wrapper or len(body.equations) != 1:
         return None
     equation = body.equations[0]
-    if equation.primitive != "shard_map" or equation.device is None or not bodies[equation.calls[0].body].wrapper:
+    if (
+        equation.primitive != "shard_map"
+        or equation.device is None
+        or not bodies[equation.calls[0].body].wrapper
+    ):
         return None
     if not all(isinstance(atom, int) for atom in equation.operands):
         return None
     if len(set(body.outputs)) != len(body.outputs) or not set(body.outputs) <= set(equation.results):
         return None
-    places = tuple(body.outputs.index(result) if result in body.outputs else None for result in equation.results)
+    places = tuple(
+        body.outputs.index(result) if result in body.outputs else None for result in equation.results
+    )
     device = replace(equation.device, mapped=True)
     return _Pair(body, equation, device, bodies[equation.calls[0].body].name, places)
 
@@ -139,7 +147,8 @@ def _without_adapters(body: Body, device: DeviceScope) -> Body:
             equation.primitive == "broadcast_in_dim"
             and inner is not None
             and len(equation.operands) == 1
-            and (body.types[inner] if isinstance(inner, int) else inner.type).shape == shape[:axis] + shape[axis + 1 :]
+            and (body.types[inner] if isinstance(inner, int) else inner.type).shape
+            == shape[:axis] + shape[axis + 1 :]
         ):
             outputs[place] = inner
             gone.add(binders[atom])
@@ -149,6 +158,15 @@ def _without_adapters(body: Body, device: DeviceScope) -> Body:
     return _renumbered(kept, lambda atom: same.get(atom, atom) if isinstance(atom, int) else atom)
 
 
+def _named(body: Body) -> Body:
+    """A body that only calls one function, as that of `jax.pmap(jax.jit(f))`, with that function's name."""
+    if body.name is not None or len(body.equations) != 1:
+        return body
+    (equation,) = body.equations
+    straight = equation.operands == body.inputs and equation.results == body.outputs
+    return replace(body, name=equation.name) if straight else body
+
+
 def _split_axis(spec: tuple[tuple[str, ...], ...] | None) -> int | None:
     """The one array axis that is split."""
     split = [axis for axis, names in enumerate(spec or ()) if names]
@@ -156,7 +174,7 @@ def _split_axis(spec: tuple[tuple[str, ...], ...] | None) -> int | None:
 
 
 def _renumbered(body: Body, instead: Callable[[Atom], Atom] = lambda atom: atom) -> Body:
-    """A body with its variables numbered in the order in which they stand, each atom replaced by `instead` first."""
+    """A body with its variables numbered in the order in which they stand; each atom goes through `instead`."""
     order = [constant.variable for constant in body.constants]
     order += body.inputs
     order += [result for equation in body.equations for result in equation.results]
@@ -194,7 +212,9 @@ def _without_unused(program: Program) -> Program:
         number = stack.pop()
         if number not in used:
             used.add(number)
-            stack.extend(call.body for equation in program.bodies[number].equations for call in equation.calls)
+            stack.extend(
+                call.body for equation in program.bodies[number].equations for call in equation.calls
+            )
     order = sorted(used)
     place = {number: position for position, number in enumerate(order)}
 

@@ -1,15 +1,15 @@
 """How each primitive holds its bodies: one entry a primitive.
 
-An entry says where the bodies are, how the operands reach their inputs, which inputs are captured variables, and
-what sort of border the equation draws.  A primitive without an entry goes by `DEFAULT`: bodies are found by
-looking, wired by position where the counts agree, and the rest is unknown.  Where each rule was found:
+An entry says where the bodies are, how the operands reach their inputs, which inputs are captured variables,
+and what sort of border the equation draws.  A primitive without an entry goes by `DEFAULT`: bodies are found
+by looking, wired by position where the counts agree, and the rest is unknown.  Where each rule was found:
 `docs/primitives.md` has the table of the parameters, version by version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxprviz import _jax
@@ -18,7 +18,7 @@ from jaxprviz.program import Boundary, Role
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One body that an equation holds; the fields are those of `Call`, with JAX's jaxpr in the place of a number."""
+    """One body that an equation holds: the fields of `Call`, with JAX's jaxpr in the place of a number."""
 
     jaxpr: Any
     label: str
@@ -46,25 +46,18 @@ class Rule:
 Spans = tuple[tuple[Role, int], ...]
 
 
-def _count(spans: Spans) -> int:
-    return sum(length for _, length in spans)
-
-
-def _held(equation: Any, jaxpr: Any, label: str, operands: Sequence[int | None], spans: Spans, results: int | None = None) -> Held:
+def _held(equation: Any, jaxpr: Any, label: str, operands: Sequence[int | None], spans: Spans) -> Held:
     """A body whose inputs are fed by `operands` and fall into `spans` of roles, constants first.
 
-    Captured is what JAX marks with an empty name; where it keeps no names, inputs outside the constants are not
-    captured, and those among them are not known: a loop moves values that never change there, captured or not.
+    Its outputs are the results of the equation, one to one, where the counts agree.  Captured is what JAX
+    marks with an empty name; where it keeps no names, inputs outside the constants are not captured, and
+    those among them are not known: a loop moves values that never change there, captured or not.
     """
     body = _jax.open_jaxpr(jaxpr)
-    names = _jax.arg_names(body)
     roles = tuple(role for role, length in spans for _ in range(length))
-    captured = tuple(_is_captured(name, role) for name, role in zip(names, roles, strict=True))
-    count = len(equation.outvars) if results is None else results
-    wired = len(body.outvars) == count
-    outputs = tuple(range(count)) if wired else (None,) * len(equation.outvars)
-    if len(outputs) != len(equation.outvars):
-        outputs = (None,) * len(equation.outvars)
+    captured = tuple(_is_captured(name, role) for name, role in zip(_jax.arg_names(body), roles, strict=True))
+    count = len(equation.outvars)
+    outputs = tuple(range(count)) if len(body.outvars) == count else (None,) * count
     return Held(jaxpr, label, tuple(operands), outputs, captured, roles)
 
 
@@ -75,13 +68,13 @@ def _is_captured(name: str | None, role: Role) -> bool | None:
 
 
 def _positional(jaxpr: Any, equation: Any) -> Held:
-    """A body whose inputs are the operands, one to one, where the counts agree; otherwise nothing is known."""
+    """A body whose inputs are the operands, one to one, where the counts agree; else nothing is known."""
     body = _jax.open_jaxpr(jaxpr)
     count = len(body.invars)
     if count == len(equation.invars):
         return _held(equation, jaxpr, "", range(count), ((Role.OPERAND, count),))
     held = _held(equation, jaxpr, "", (None,) * count, ((Role.UNKNOWN, count),))
-    return Held(jaxpr, "", held.inputs, held.outputs, (None,) * count, held.roles)
+    return replace(held, captured=(None,) * count)
 
 
 def _one(param: str) -> Callable[[Any], Sequence[Held]]:
@@ -95,10 +88,14 @@ def _leading(param: str, number: str) -> Callable[[Any], Sequence[Held]]:
     def hold(equation: Any) -> Sequence[Held]:
         held = _positional(equation.params[param], equation)
         count = int(equation.params[number])
-        captured = tuple(position < count for position in range(len(held.captured)))
-        return (Held(held.jaxpr, "", held.inputs, held.outputs, captured, held.roles),)
+        return (replace(held, captured=_first(count, len(held.captured))),)
 
     return hold
+
+
+def _first(count: int, total: int) -> tuple[bool, ...]:
+    """Captured are the first `count` of `total` inputs."""
+    return tuple(position < count for position in range(total))
 
 
 def _scan(equation: Any) -> Sequence[Held]:
@@ -117,27 +114,39 @@ def _while(equation: Any) -> Sequence[Held]:
     params = equation.params
     first, second = int(params["cond_nconsts"]), int(params["body_nconsts"])
     carry = range(first + second, len(equation.invars))
-    cond = _held(
-        equation, params["cond_jaxpr"], "cond", (*range(first), *carry), ((Role.CONST, first), (Role.CARRY, len(carry))), 1
-    )
-    body = _held(
-        equation,
-        params["body_jaxpr"],
-        "body",
-        (*range(first, first + second), *carry),
-        ((Role.CONST, second), (Role.CARRY, len(carry))),
-    )
-    nothing = (None,) * len(equation.outvars)
-    return (Held(cond.jaxpr, "cond", cond.inputs, nothing, cond.captured, cond.roles), body)
+
+    def held(name: str, consts: range) -> Held:
+        spans = ((Role.CONST, len(consts)), (Role.CARRY, len(carry)))
+        return _held(equation, params[f"{name}_jaxpr"], name, (*consts, *carry), spans)
+
+    cond = held("cond", range(first))
+    return (replace(cond, outputs=_no_outputs(equation)), held("body", range(first, first + second)))
+
+
+def _no_outputs(equation: Any) -> tuple[None, ...]:
+    """The outputs of a body that makes none of the equation's results."""
+    return (None,) * len(equation.outvars)
 
 
 def _cond(equation: Any) -> Sequence[Held]:
     branches = equation.params["branches"]
     count = len(equation.invars) - 1
     labels = ("false", "true") if len(branches) == 2 else tuple(f"branch {k}" for k in range(len(branches)))
-    return tuple(
+    held = [
         _held(equation, branch, label, range(1, count + 1), ((Role.OPERAND, count),))
         for branch, label in zip(branches, labels, strict=True)
+    ]
+    # What any branch captures is an input of all of them: a branch captures only what it reads.
+    return tuple(replace(body, captured=_where_read(body)) for body in held)
+
+
+def _where_read(held: Held) -> tuple[bool | None, ...]:
+    """Which inputs are captured, when those that nothing reads are not."""
+    body = _jax.open_jaxpr(held.jaxpr)
+    read = {id(var) for equation in body.eqns for var in equation.invars} | {id(var) for var in body.outvars}
+    return tuple(
+        captured if id(var) in read else False
+        for captured, var in zip(held.captured, body.invars, strict=True)
     )
 
 
@@ -150,10 +159,8 @@ def _linear_solve(equation: Any) -> Sequence[Held]:
             total = len(_jax.open_jaxpr(jaxpr).invars)
             operands = (*range(start, start + count), *(None,) * (total - count))
             spans = ((Role.CONST, count), (Role.UNKNOWN, total - count))
-            body = _held(equation, jaxpr, label, operands, spans)
-            outputs = body.outputs if label == "solve" else (None,) * len(equation.outvars)
-            captured = tuple(position < count for position in range(total))
-            held.append(Held(jaxpr, label, operands, outputs, captured, body.roles))
+            body = replace(_held(equation, jaxpr, label, operands, spans), captured=_first(count, total))
+            held.append(body if label == "solve" else replace(body, outputs=_no_outputs(equation)))
         start += count
     return tuple(held)
 
@@ -163,17 +170,14 @@ def _anywhere(equation: Any) -> Sequence[Held]:
     found = [
         (name, jaxpr) for name, value in sorted(equation.params.items()) for jaxpr in _jax.sub_jaxprs(value)
     ]
-    held = [_positional(jaxpr, equation) for _, jaxpr in found]
-    if len(held) == 1:
-        return tuple(held)
+    if len(found) == 1:
+        return (_positional(found[0][1], equation),)
+    names = [name for name, _ in found]
+    labels = [f"{name} {k}" if names.count(name) > 1 else name for k, name in enumerate(names)]
     return tuple(
-        Held(body.jaxpr, f"{name} {k}" if sum(other == name for other, _ in found) > 1 else name, *_rest(body))
-        for k, ((name, _), body) in enumerate(zip(found, held, strict=True))
+        replace(_positional(jaxpr, equation), label=label)
+        for label, (_, jaxpr) in zip(labels, found, strict=True)
     )
-
-
-def _rest(body: Held) -> tuple[Any, ...]:
-    return body.inputs, body.outputs, body.captured, body.roles
 
 
 def _rule(boundary: Boundary, hold: Callable[[Any], Sequence[Held]], *hidden: str) -> Rule:
@@ -182,7 +186,14 @@ def _rule(boundary: Boundary, hold: Callable[[Any], Sequence[Held]], *hidden: st
 
 _JIT_PARAMS = ("in_shardings", "out_shardings", "in_layouts", "out_layouts", "donated_invars", "ctx_mesh")
 _JIT = _rule(
-    Boundary.CALL, _one("jaxpr"), "name", "keep_unused", "inline", "compiler_options_kvs", "resource_env", *_JIT_PARAMS
+    Boundary.CALL,
+    _one("jaxpr"),
+    "name",
+    "keep_unused",
+    "inline",
+    "compiler_options_kvs",
+    "resource_env",
+    *_JIT_PARAMS,
 )
 
 DEFAULT = _rule(Boundary.UNKNOWN, _anywhere)
@@ -195,19 +206,44 @@ RULES: dict[str, Rule] = {
     "eval_jaxpr": _rule(Boundary.CALL, _one("call_jaxpr")),
     "remat2": _rule(Boundary.DIFFERENTIATION, _one("jaxpr")),
     "checkpoint": _rule(Boundary.DIFFERENTIATION, _one("jaxpr")),
-    "custom_jvp_call": _rule(Boundary.DIFFERENTIATION, _leading("call_jaxpr", "num_consts"), "jvp_jaxpr_fun", "jvp_jaxpr_thunk"),
-    "custom_vjp_call": _rule(Boundary.DIFFERENTIATION, _leading("call_jaxpr", "num_consts"), "fwd_jaxpr_thunk", "bwd"),
+    "custom_jvp_call": _rule(
+        Boundary.DIFFERENTIATION, _leading("call_jaxpr", "num_consts"), "jvp_jaxpr_fun", "jvp_jaxpr_thunk"
+    ),
+    "custom_vjp_call": _rule(
+        Boundary.DIFFERENTIATION, _leading("call_jaxpr", "num_consts"), "fwd_jaxpr_thunk", "bwd"
+    ),
     "custom_linear_solve": _rule(Boundary.DIFFERENTIATION, _linear_solve),
     "scan": _rule(Boundary.LOOP, _scan, "linear", "_split_transpose", "ft_in", "ft_out"),
     "while": _rule(Boundary.LOOP, _while),
     "cond": _rule(Boundary.BRANCH, _cond),
     "shard_map": _rule(
-        Boundary.DEVICE, _one("jaxpr"), "mesh", "in_specs", "out_specs", "manual_axes", "newly_manual_axes", "auto",
-        "check_vma", "check_rep", "rewrite", "in_names", "out_names"
+        Boundary.DEVICE,
+        _one("jaxpr"),
+        "mesh",
+        "in_specs",
+        "out_specs",
+        "manual_axes",
+        "newly_manual_axes",
+        "auto",
+        "check_vma",
+        "check_rep",
+        "rewrite",
+        "in_names",
+        "out_names",
     ),
     "xla_pmap": _rule(
-        Boundary.DEVICE, _one("call_jaxpr"), "name", "axis_name", "axis_size", "global_axis_size", "in_axes", "out_axes",
-        "devices", "backend", "donated_invars", "is_explicit_global_axis_size"
+        Boundary.DEVICE,
+        _one("call_jaxpr"),
+        "name",
+        "axis_name",
+        "axis_size",
+        "global_axis_size",
+        "in_axes",
+        "out_axes",
+        "devices",
+        "backend",
+        "donated_invars",
+        "is_explicit_global_axis_size",
     ),
 }
 

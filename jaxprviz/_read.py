@@ -1,7 +1,7 @@
 """From JAX's jaxpr to a `Program`: the one reader of jaxprs.
 
-Each distinct jaxpr is read once, however many equations hold it, so the work is linear in the number of distinct
-equations.
+Each distinct jaxpr is read once, however many equations hold it, so the work is linear in the number of
+distinct equations.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxprviz import _jax
@@ -32,7 +33,7 @@ from jaxprviz.program import (
 )
 
 _SHOWN = 8
-"""Arrays of at most so many elements are shown with their values; a larger one is never fetched from a device."""
+"""Arrays of at most so many elements are shown with their values; larger ones are not fetched."""
 
 _LONGEST = 160
 """Characters of a parameter's text."""
@@ -111,7 +112,9 @@ class _Reader:
         return Body(
             name=given_name or function,
             types=tuple(variables.types),
-            constants=tuple(constants),
+            constants=tuple(
+                replace(constant, name=_name_inside(constant.name, code)) for constant in constants
+            ),
             inputs=inputs,
             input_names=names,
             equations=equations,
@@ -145,7 +148,9 @@ class _Reader:
             Call(self.body(body.jaxpr, own), body.label, body.inputs, body.outputs, body.captured, body.roles)
             for body in held
         )
-        if device is not None and calls and not isinstance(name, str):
+        if calls and (
+            self.bodies[calls[0].body].wrapper or (device is not None and not isinstance(name, str))
+        ):
             name = self.bodies[calls[0].body].name
         return Equation(
             primitive="pmap" if primitive == "xla_pmap" else primitive,
@@ -187,12 +192,24 @@ def _values(closed: Any, jaxpr: Any) -> Sequence[Any]:
     return values if len(values) == len(jaxpr.constvars) else (None,) * len(jaxpr.constvars)
 
 
-# --- text ------------------------------------------------------------------------------------------------------
+def _name_inside(name: str | None, code: types.CodeType | None) -> str | None:
+    """The name of a constant as the code that uses it calls it: `self.w` in a method of the model `m`."""
+    root, _, attribute = (name or "").partition(".")
+    first = attribute.partition(".")[0].partition("[")[0]
+    if code is None or not first or root in (*code.co_freevars, *code.co_names):
+        return name
+    is_method = code.co_varnames[: min(code.co_argcount, 1)] == ("self",) and first in code.co_names
+    return f"self.{attribute}" if is_method else name
+
+
+# --- text ---------------------------------------------------------------------------------------------------
 
 
 def _scalar_text(value: Any) -> str:
-    if isinstance(value, (bool, int, float, complex)):
-        return repr(value)
+    plain: type[Any]
+    for plain in (bool, int, float, complex):  # JAX has subclasses of these, whose own text holds their type
+        if isinstance(value, plain):
+            return repr(plain(value))
     try:
         return str(np.asarray(value)[()])
     except (TypeError, ValueError):
@@ -203,7 +220,7 @@ def _array_text(value: Any) -> str:
     """The values of a small array; empty for a large one, or one that is no plain array."""
     if not isinstance(value, (np.ndarray, np.generic, jax.Array)) or int(np.size(value)) > _SHOWN:
         return ""
-    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended) or not getattr(value, "is_fully_addressable", True):
+    if jnp.issubdtype(value.dtype, jax.dtypes.extended) or not getattr(value, "is_fully_addressable", True):
         return ""
     return np.array2string(np.asarray(value), separator=", ").replace("\n", "")
 
@@ -212,7 +229,12 @@ def _params(params: Mapping[str, Any], rule: Rule) -> tuple[tuple[str, str], ...
     shown = []
     for name in sorted(params):
         value = params[name]
-        if name in rule.hidden or value is None or callable(value) or any(True for _ in _jax.sub_jaxprs(value)):
+        if (
+            name in rule.hidden
+            or value is None
+            or callable(value)
+            or any(True for _ in _jax.sub_jaxprs(value))
+        ):
             continue
         shown.append((name, _param_text(value)))
     return tuple(shown)
@@ -229,13 +251,15 @@ def _param_text(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-# --- devices ---------------------------------------------------------------------------------------------------
+# --- devices ------------------------------------------------------------------------------------------------
 
 
 def _axes(equation: Any) -> tuple[str, ...]:
-    """The mesh axes that a collective works along; numbers among them are axes of the array, added by vmap."""
+    """The mesh axes that a collective works along.  Numbers among them are axes of the array, from vmap."""
     for key in _COLLECTIVE_AXES:
         value = equation.params.get(key)
+        if value is None:
+            continue
         names = value if isinstance(value, (tuple, list)) else (value,)
         named = tuple(_jax.axis_name(name) for name in names if isinstance(name, str) or _jax.is_axis(name))
         if named:
@@ -269,7 +293,9 @@ def _shard_map(equation: Any) -> DeviceScope:
 def _specs(params: Mapping[str, Any], side: str, variables: Sequence[Any]) -> tuple[Spec | None, ...]:
     ranks = [len(getattr(var.aval, "shape", ())) for var in variables]
     if f"{side}_specs" in params:
-        return tuple(_jax.read_spec(spec, rank) for spec, rank in zip(params[f"{side}_specs"], ranks, strict=True))
+        return tuple(
+            _jax.read_spec(spec, rank) for spec, rank in zip(params[f"{side}_specs"], ranks, strict=True)
+        )
     return tuple(  # up to 0.5: for each array a dict from its axes to mesh axes
         tuple(tuple(map(_jax.axis_name, names.get(axis, ()))) for axis in range(rank))
         for names, rank in zip(params[f"{side}_names"], ranks, strict=True)
@@ -295,7 +321,7 @@ def _xla_pmap(equation: Any) -> DeviceScope:
 _DEVICE_SCOPES = {"shard_map": _shard_map, "xla_pmap": _xla_pmap}
 
 
-# --- what pmap forgets -----------------------------------------------------------------------------------------
+# --- what pmap forgets --------------------------------------------------------------------------------------
 
 
 def _own_arguments(code: types.CodeType | None) -> tuple[str, ...] | None:

@@ -1,9 +1,10 @@
 """Whether two programs are the same, up to names and up to what was captured or passed.
 
-Two programs are the same when their equations match one by one, in order, under one renaming of the variables.
-Where an equation holds bodies its operands may stand in another order, as long as each reaches the same input of
-the body with the same role and the same spec: so a variable that is captured, which JAX puts in front, equals one
-that is passed.  Names, sources and named scopes do not count; parameters, types, specs and constants do.
+Two programs are the same when their equations match one by one, in order, under one renaming of the
+variables. Where an equation holds bodies its operands may stand in another order, as long as each reaches the
+same input of the body with the same role and the same spec: so a variable that is captured, which JAX puts in
+front, equals one that is passed.  Names, sources and named scopes do not count; parameters, types, specs and
+constants do.
 """
 
 from __future__ import annotations
@@ -77,11 +78,18 @@ class _Comparer:
         self._done.add(key)
         for x, y in match.items():
             if _type_text(a.body, x) != _type_text(b.body, y):
-                self.differ(a, f"an input is {_type_text(a.body, x)} in the first, {_type_text(b.body, y)} in the second")
+                self.differ(
+                    a,
+                    f"an input is {_type_text(a.body, x)} in the first, "
+                    f"{_type_text(b.body, y)} in the second",
+                )
         if not self.sizes(a, "constants", len(a.body.constants), len(b.body.constants)):
             return
         for x, y in zip(a.body.constants, b.body.constants, strict=True):
-            one, two = f"{_type_text(a.body, x.variable)} {x.text}", f"{_type_text(b.body, y.variable)} {y.text}"
+            one, two = (
+                f"{_type_text(a.body, x.variable)} {x.text}",
+                f"{_type_text(b.body, y.variable)} {y.text}",
+            )
             if one != two:
                 self.differ(a, f"a constant is {one} in the first, {two} in the second")
             match[x.variable] = y.variable
@@ -101,7 +109,9 @@ class _Comparer:
     def _first_other_primitive(self, a: Scope, b: Scope) -> None:
         for position, (x, y) in enumerate(zip(a.body.equations, b.body.equations, strict=False)):
             if x.primitive != y.primitive:
-                self.differ(a, f"equation {position} is {x.primitive} in the first, {y.primitive} in the second")
+                self.differ(
+                    a, f"equation {position} is {x.primitive} in the first, {y.primitive} in the second"
+                )
                 return
 
     def _equation(self, a: Scope, b: Scope, position: int, x: Equation, y: Equation, match: Match) -> None:
@@ -152,7 +162,10 @@ def _device_text(equation: Equation) -> str:
     device = equation.device
     if device is None:
         return "none"
-    return f"{device.mesh.axes}, manual {device.manual}, results split {device.out_specs}, checked {device.checked}"
+    return (
+        f"{device.mesh.axes}, manual {device.manual}, results split {device.out_specs}, "
+        f"checked {device.checked}"
+    )
 
 
 def _type_text(body: Body, atom: Atom) -> str:
@@ -168,7 +181,7 @@ def _same_atom(x: Atom, y: Atom, match: Mapping[int, int]) -> bool:
 
 
 def _operand_order(x: Equation, y: Equation, match: Match) -> list[int] | int:
-    """For each operand of the first the matching operand of the second; the first that has none, otherwise."""
+    """For each operand of the first the matching one of the second; otherwise the first that has none."""
     order: list[int] = []
     for position, atom in enumerate(x.operands):
         candidates = range(len(y.operands)) if x.calls else (position,)
@@ -217,7 +230,7 @@ def _atom_text(scope: Scope, atom: Atom) -> str:
 
 
 def _matched_inputs(one: Call, two: Call, order: list[int]) -> list[int] | None:
-    """For each input of one body the matching input of the other, when operand k is the other's operand order[k]."""
+    """For each input of one body the matching one of the other, when operand k is the other's order[k]."""
     left = list(range(len(two.inputs)))
     places: list[int] = []
     for operand in one.inputs:

@@ -23,18 +23,20 @@ def trace(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
     """Traces a function and reads what JAX traced; nothing of it is run.
 
     Args:
-        fn: any callable: a function, lambda, partial, bound method, callable object, or what `jax.jit`, `jax.pmap`,
-            `jax.grad` and the like return.
-        *args: example arguments: arrays, `jax.ShapeDtypeStruct`, numbers, and trees of them.  Only shapes and types
-            count.  What is no array and no number (a string, a function, an object that is no tree) is passed to
-            `fn` as it is, and so are the static arguments of a jitted function.
+        fn: any callable: a function, lambda, partial, bound method, callable object, or what `jax.jit`,
+            `jax.pmap`, `jax.grad` and the like return.
+        *args: example arguments: arrays, `jax.ShapeDtypeStruct`, numbers, and trees of them.  Only shapes and
+            types count.  What is no array and no number (a string, a function, an object that is no tree) is
+            passed to `fn` as it is, and so are the static arguments of a jitted function.
         **kwargs: the same by keyword.
 
     Returns:
-        The program, as JAX holds it: `draw` and `explain` fold the pair that is a pmap on newer JAX to a `pmap`.
+        The program, as JAX holds it: `draw` and `explain` fold the pair that is a pmap on newer JAX to a
+        `pmap`.
 
     Raises:
-        TraceError: `fn` can't be called, or it (or JAX) refuses the arguments.  `error.original` is the exception.
+        TraceError: `fn` can't be called, or it (or JAX) refuses the arguments.  `error.original` is the
+            exception.
         DevicesError: the program wants more devices than there are.
         VersionError: this JAX is too old.
     """
@@ -77,7 +79,9 @@ def _make_jaxpr(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 _TRACED_STATIC = re.compile(r"Static argument \(index (?P<place>\d+)\) of type .*Tracer")
 
 
-def _make_jaxpr_of_rest(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static: set[Place]) -> Any:
+def _make_jaxpr_of_rest(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static: set[Place]
+) -> Any:
     if not static:
         return jax.make_jaxpr(fn)(*args, **kwargs)
     return jax.make_jaxpr(_closed_over(fn, args, kwargs, static))(
@@ -95,14 +99,14 @@ def _places(args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Place, An
 
 
 def _is_dynamic(value: Any) -> bool:
-    """Whether an argument is traced: a tree whose leaves are arrays and numbers, of which it may have none."""
+    """Whether an argument is traced: a tree whose leaves, if it has any, are arrays and numbers."""
     return all(_is_array(leaf) for leaf in jax.tree.leaves(value))
 
 
 def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, (jax.Array, np.ndarray, np.generic, bool, int, float, complex, jax.ShapeDtypeStruct)) or (
-        hasattr(leaf, "__jax_array__") or (hasattr(leaf, "shape") and hasattr(leaf, "dtype"))
-    )
+    return isinstance(
+        leaf, (jax.Array, np.ndarray, np.generic, bool, int, float, complex, jax.ShapeDtypeStruct)
+    ) or (hasattr(leaf, "__jax_array__") or (hasattr(leaf, "shape") and hasattr(leaf, "dtype")))
 
 
 def _declared_static(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> set[Place]:
@@ -110,7 +114,9 @@ def _declared_static(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
     JAX tells them only indirectly: they are missing from the names of what it traces.
     """
-    values = [(place, value) for place, value in _places(args, kwargs) if isinstance(value, (bool, int, str, tuple))]
+    values = [
+        (place, value) for place, value in _places(args, kwargs) if isinstance(value, (bool, int, str, tuple))
+    ]
     if not values:
         return set()
     names = _traced_names(fn, args, kwargs)
@@ -165,12 +171,20 @@ def _require_devices(program: Program, asked: str) -> None:
     """JAX 0.7 traces a pmap over more devices than there are, and fails only when it runs."""
     for body in program.bodies:
         for equation in body.equations:
-            if equation.primitive == "pmap" and equation.device and equation.device.mesh.size > program.devices:
-                raise too_many_devices(asked, equation.name or "the function", equation.device.mesh.size, program.devices)
+            if (
+                equation.primitive == "pmap"
+                and equation.device
+                and equation.device.mesh.size > program.devices
+            ):
+                raise too_many_devices(
+                    asked, equation.name or "the function", equation.device.mesh.size, program.devices
+                )
 
 
 def _call_text(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    parts = [_value_text(value) for value in args] + [f"{name}={_value_text(value)}" for name, value in kwargs.items()]
+    parts = [_value_text(value) for value in args] + [
+        f"{name}={_value_text(value)}" for name, value in kwargs.items()
+    ]
     return f"{name_of(fn)}({_shortened(', '.join(parts))})"
 
 

@@ -25,7 +25,9 @@ def bytes_text(count: int) -> str:
 
 def axes_text(mesh: Mesh, names: tuple[str, ...]) -> str:
     """Mesh axes with their sizes: `"data=4, model=2"`; an axis without a name is `"4 devices"`."""
-    return ", ".join(f"{name}={mesh.length(name)}" if name else f"{mesh.length(name)} devices" for name in names)
+    return ", ".join(
+        f"{name}={mesh.length(name)}" if name else f"{mesh.length(name)} devices" for name in names
+    )
 
 
 def mesh_text(mesh: Mesh) -> str:
@@ -65,7 +67,7 @@ def devices_text(count: int) -> str:
 
 
 def layout_text(layout: Layout) -> str:
-    """How an array lies over the devices: `"axis 0 split by data=4, copied over model=2"`, `"copied whole to 4 devices"`."""
+    """How an array lies over the devices: `"axis 0 split by data=4, copied over model=2"`."""
     if layout.spec is None:
         return "placement not known"
     split = [(axis, names) for axis, names in enumerate(layout.spec) if names]
@@ -105,7 +107,7 @@ def origin_text(origin: Origin) -> str:
 
 
 def result_name(scope: Scope, variable: int) -> str | None:
-    """The name of a variable that is returned: its place in what the whole program returns, or what it is called."""
+    """The name of a variable that is returned: what it is called, or its place in what is returned."""
     name = scope.name(variable)
     if name is not None:
         return name

@@ -21,7 +21,7 @@ class JaxprvizError(Exception):
 
 
 class TraceError(JaxprvizError):
-    """The function could not be traced.  `original` is the exception that JAX or the function raised, or None."""
+    """The function could not be traced; `original` is the exception that was raised, or None."""
 
     original: BaseException | None = None
 
