@@ -21,6 +21,8 @@ from typing import Any
 
 import jax
 import jax.extend.core as jex
+import numpy as np
+from jax import core
 from jax._src import xla_bridge
 
 from jaxprviz.errors import VersionError
@@ -79,7 +81,15 @@ def is_literal(atom: Any) -> bool:
 
 
 def is_tracer(value: Any) -> bool:
-    return isinstance(value, jax.core.Tracer)
+    return isinstance(value, core.Tracer)
+
+
+def is_array(value: Any) -> bool:
+    """Whether JAX takes a value for an array: arrays, numbers, and what stands for an array."""
+    known = (jax.Array, np.ndarray, np.generic, bool, int, float, complex, jax.ShapeDtypeStruct)
+    if isinstance(value, known) or hasattr(value, "__jax_array__"):
+        return True
+    return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def sub_jaxprs(value: Any, depth: int = 0) -> Iterator[Any]:
@@ -142,7 +152,7 @@ def _varying(aval: Any) -> tuple[str, ...]:
 def _explicit_spec(aval: Any) -> Spec | None:
     sharding = getattr(aval, "sharding", None)
     mesh = getattr(sharding, "mesh", None)
-    if mesh is None or not getattr(mesh, "axis_names", ()):
+    if sharding is None or mesh is None or not getattr(mesh, "axis_names", ()):
         return None
     kinds = getattr(mesh, "axis_types", None) or ()
     explicit = {
@@ -276,7 +286,7 @@ def _source(code: types.CodeType, position: int) -> Source:
 
 
 def public_file(filename: str) -> str | None:
-    """A file's name without its folders; None for a notebook's cell and for a string: their names say nothing."""
+    """A file's name without its folders; None for a notebook's cell or a string: their names say nothing."""
     if filename.startswith("<") or "ipykernel_" in filename:
         return None
     return PurePath(filename).name
@@ -405,7 +415,8 @@ def _asked_of_wrapped(local: dict[str, Any]) -> tuple[Any, Sequence[Any], Sequen
 def _asked_of_infer_params(local: dict[str, Any]) -> tuple[Any, Sequence[Any], Sequence[int | None]] | None:
     if "in_axes_flat" not in local:
         return None
-    return local["fun"], local["dyn_args_flat"], local["in_axes_flat"]
+    function = local["fun"] if "fun" in local else local["wrapped_fun"].f
+    return function, local["dyn_args_flat"], local["in_axes_flat"]
 
 
 def _asked_of_prepare_pmap(local: dict[str, Any]) -> tuple[Any, Sequence[Any], Sequence[int | None]] | None:
@@ -423,6 +434,17 @@ _PMAP_FRAMES: dict[
     "infer_params": _asked_of_infer_params,
     "_prepare_pmap": _asked_of_prepare_pmap,
 }
+
+
+def pmap_results(error: BaseException) -> Sequence[Any]:
+    """What a pmapped function returned when an exception arose from that; empty otherwise, and up to 0.7."""
+    traceback, found = error.__traceback__, ()
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if code.co_filename == _PMAP_FILE and code.co_name == "_fun":
+            found = traceback.tb_frame.f_locals.get("out_flat", ())
+        traceback = traceback.tb_next
+    return found
 
 
 @contextlib.contextmanager

@@ -79,7 +79,7 @@ def _pmap(error: Exception, asked: str) -> JaxprvizError | None:
 
 _UNEVEN = re.compile(
     r"(?:of shape (?P<type>[\w<>]+\[[\d,]*\]).*?)?maps array axis (?P<axis>\d+) \(of size (?P<size>\d+)\) "
-    r"to mesh axis '?(?P<name>[^']*)'? \(of size (?P<parts>\d+)\)",
+    r"to mesh (?:axis '?(?P<name>[^']*)'? \(of size|axes (?P<names>.*?) \(of total size) (?P<parts>\d+)\)",
     re.DOTALL,
 )
 
@@ -88,16 +88,17 @@ def _uneven(error: Exception, asked: str) -> JaxprvizError | None:
     found = _UNEVEN.search(str(error))
     if found is None:
         return None
-    size, parts, name = int(found["size"]), int(found["parts"]), found["name"]
+    size, parts = int(found["size"]), int(found["parts"])
+    axes = f"mesh axes {found['names']}" if found["names"] else f"mesh axis '{found['name']}'"
     smaller, larger = size // parts * parts, -(-size // parts) * parts
     sizes = f"{smaller} or {larger}" if smaller else str(larger)
     kind = f" of a {found['type']}" if found["type"] else ""
     return TraceError(
         asked,
         f"axis {found['axis']}{kind} has {size} elements, which can't be split evenly over the {parts} "
-        f"devices of mesh axis '{name}'",
-        f"Use a size that {parts} divides ({sizes}), a mesh axis that divides {size}, or a spec that does "
-        "not split this axis.",
+        f"devices of {axes}",
+        f"Use a size that {parts} divides ({sizes}), mesh axes whose size divides {size}, or a spec that "
+        "does not split this axis.",
     )
 
 
@@ -108,15 +109,20 @@ _NO_ARRAY = re.compile(
 
 def _returns_no_array(error: Exception, asked: str) -> JaxprvizError | None:
     found = _NO_ARRAY.search(str(error))
-    if found is None:
+    kinds = [_type_name(found["type"])] if found is not None else []
+    kinds += [type(value).__name__ for value in _jax.pmap_results(error) if not _jax.is_array(value)]
+    if not kinds:
         return None
-    kind = found["type"].removeprefix("<class '").removesuffix("'>")
     return TraceError(
         asked,
-        f"the function returns a value of type {kind}, and JAX traces only functions that return arrays, "
+        f"the function returns a value of type {kinds[0]}, and JAX traces only functions that return arrays, "
         "numbers, and trees of them",
         "Return arrays only, or keep the other value out of the traced function.",
     )
+
+
+def _type_name(text: str) -> str:
+    return text.removeprefix("<class '").removesuffix("'>")
 
 
 _NO_ARGUMENT = re.compile(
@@ -129,10 +135,10 @@ def _takes_no_array(error: Exception, asked: str) -> JaxprvizError | None:
     found = _NO_ARGUMENT.search(str(error) + "\n")
     if found is None:
         return None
-    kind = found["type"].removeprefix("<class '").removesuffix("'>")
     return TraceError(
         asked,
-        f"the argument {found['path']} has the type {kind}, which is no array, number, or tree of them",
+        f"the argument {found['path']} has the type {_type_name(found['type'])}, which is no array, number, "
+        "or tree of them",
         f"Pass arrays, or mark {found['path']} as static where the function is jitted: jax.jit(f, "
         "static_argnames=...).",
     )

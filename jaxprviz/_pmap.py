@@ -174,7 +174,7 @@ def _split_axis(spec: tuple[tuple[str, ...], ...] | None) -> int | None:
 
 
 def _renumbered(body: Body, instead: Callable[[Atom], Atom] = lambda atom: atom) -> Body:
-    """A body with its variables numbered in the order in which they stand; each atom goes through `instead`."""
+    """A body with its variables numbered in the order in which they stand; `instead` replaces each atom."""
     order = [constant.variable for constant in body.constants]
     order += body.inputs
     order += [result for equation in body.equations for result in equation.results]

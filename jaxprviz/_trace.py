@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from jaxprviz import _jax
 from jaxprviz._mistakes import explained, too_many_devices
@@ -100,13 +99,7 @@ def _places(args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Place, An
 
 def _is_dynamic(value: Any) -> bool:
     """Whether an argument is traced: a tree whose leaves, if it has any, are arrays and numbers."""
-    return all(_is_array(leaf) for leaf in jax.tree.leaves(value))
-
-
-def _is_array(leaf: Any) -> bool:
-    return isinstance(
-        leaf, (jax.Array, np.ndarray, np.generic, bool, int, float, complex, jax.ShapeDtypeStruct)
-    ) or (hasattr(leaf, "__jax_array__") or (hasattr(leaf, "shape") and hasattr(leaf, "dtype")))
+    return all(_jax.is_array(leaf) for leaf in jax.tree.leaves(value))
 
 
 def _declared_static(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> set[Place]:

@@ -19,6 +19,13 @@ class JaxprvizError(Exception):
     def __str__(self) -> str:
         return f"{self.asked}: {self.wrong}\n{self.remedy}"
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows instead of a traceback: the message, which says all that this package's frames could."""
+        return [
+            f"{type(self).__name__}: {line}" if not place else line
+            for place, line in enumerate(str(self).split("\n"))
+        ]
+
 
 class TraceError(JaxprvizError):
     """The function could not be traced; `original` is the exception that was raised, or None."""
