@@ -6,8 +6,8 @@
 
 Needs only that JAX: of jaxprviz the reader alone is used, which draws nothing.  Written are the program that
 was traced, as `jaxprviz.to_json` writes it, and what a run of it showed ("observed"): how the result lies
-over the devices, what JAX warned of, which collectives the compiled program has, and how many times as long as
-`pmap(step)` a call of `jit(pmap(step))` took.  All but the last comes out the same on each machine.
+over the devices, what JAX warned of, which collectives the compiled program has, and how many times as long
+as `pmap(step)` a call of `jit(pmap(step))` took.  All but the last comes out the same on each machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ USED = 4
 ROUNDS = 30
 
 
-def question() -> Callable[..., Any]:
+def question() -> Any:
     """The program of the lesson on pmap inside jit."""
 
     @jax.jit
