@@ -47,6 +47,8 @@ _CHROMIUM_ARGUMENTS = (
 ALLOWED_ERRORS = (
     # ipywidgets' extension for JupyterLab expects a session in every notebook; one without a kernel has none.
     ("reading 'kernel'", "@jupyter-widgets/jupyterlab-manager"),
+    # JupyterLab's debugger asks a kernel for its state; one that ends in the meantime does not answer.
+    ("Could not restore the debugger state", "Canceled future"),
 )
 """Errors in the console that are not the notebooks' doing, each given by texts that it holds."""
 
