@@ -123,7 +123,7 @@ def _placement_sections(scopes: Iterable[Scope]) -> Iterator[tuple[str, list[str
         if placed is None or equation is None or equation.device is None:
             continue
         mesh = equation.device.mesh
-        over = mesh_text(mesh) if len(mesh.axes) > 1 or mesh.axes[0][0] else devices_text(mesh.size)
+        over = mesh_text(mesh) if any(name for name, _ in mesh.axes) else devices_text(mesh.size)
         title = f"What {equation.primitive} {title_of(scope)} asks for over {over}"
         entering = [_entering_line(scope, crossing) for crossing in placed.entering]
         leaving = [_leaving_line(scope, crossing) for crossing in placed.leaving]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from jaxprviz._placement import placement
 from jaxprviz._scope import Scope
 from jaxprviz._words import layout_text, result_name
 from jaxprviz.errors import DevicesError, JaxprvizError
-from jaxprviz.program import Mesh, Program
+from jaxprviz.program import Program
 
 _FORCED = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
 
@@ -172,34 +173,41 @@ def _grid_of_array(array: Any, name: str) -> Grid:
             "Pass a jax.Array, for instance jnp.asarray(x) or jax.device_put(x, sharding).",
         )
     kind = _jax.read_type(jax.ShapeDtypeStruct(shape, array.dtype))
-    named = isinstance(sharding, jax.sharding.NamedSharding)
+    mesh = sharding.mesh if isinstance(sharding, jax.sharding.NamedSharding) else None
     layout = None
-    if named:
-        mesh = _jax.read_mesh(sharding.mesh)
-        layout = Layout(kind, mesh, _jax.read_spec(sharding.spec, len(shape)))
-        if isinstance(sharding.mesh, jax.sharding.AbstractMesh):
+    if mesh is not None:
+        layout = Layout(kind, _jax.read_mesh(mesh), _jax.read_spec(sharding.spec, len(shape)))
+        if isinstance(mesh, jax.sharding.AbstractMesh):
             return grid_of_layout(layout, name)
     indices = sharding.devices_indices_map(tuple(shape))
-    devices = (
-        list(np.ravel(sharding.mesh.devices)) if named else sorted(indices, key=lambda device: device.id)
-    )
-    bounds = [_bounds(indices[device], tuple(shape)) for device in devices]
-    names = [f"device {device.id}" for device in devices]
-    axes = tuple(axis for axis, _ in layout.mesh.axes) if layout is not None else ()
-    columns = sharding.mesh.devices.shape[-1] if named and len(axes) > 1 else len(devices)
-    if layout is not None:
-        summary = layout_text(layout)
+    if mesh is None:
+        devices = sorted(indices, key=lambda device: device.id)
+        columns = len(devices)
     else:
-        layout = Layout(kind, Mesh((("", len(devices)),)), ((),) * len(shape))
-        summary = (
-            layout_text(layout)
-            if len(set(bounds)) == 1
-            else f"in {len(set(bounds))} parts on {len(devices)} devices"
-        )
-        if len(devices) == 1:
-            summary = "whole on one device"
+        grid = np.asarray(mesh.devices)
+        devices = list(grid.flat)
+        columns = grid.shape[-1] if grid.ndim > 1 else len(devices)
+    bounds = [_bounds(indices[device], tuple(shape)) for device in devices]
     return Grid(
-        name, kind.short, tuple(shape), kind.itemsize, summary, axes, *in_rows(names, bounds, columns)
+        name,
+        kind.short,
+        tuple(shape),
+        kind.itemsize,
+        layout_text(layout) if layout is not None else _parts_text(bounds),
+        () if layout is None else tuple(axis for axis, _ in layout.mesh.axes),
+        *in_rows([f"device {device.id}" for device in devices], bounds, columns),
+    )
+
+
+def _parts_text(bounds: Sequence[Bounds]) -> str:
+    """How an array without a mesh lies over the devices."""
+    if len(bounds) == 1:
+        return "whole on one device"
+    parts = len(set(bounds))
+    return (
+        f"copied whole to {len(bounds)} devices"
+        if parts == 1
+        else f"in {parts} parts on {len(bounds)} devices"
     )
 
 

@@ -787,7 +787,9 @@ class _Drawing:
         for edge, use in kept.items():
             attributes = dict(_style.EDGES[use.line])
             if use.node in doors:
-                attributes |= {"weight": str(_ENTRY_WEIGHT), "minlen": "2"} if use.node in entries else {"weight": "6"}
+                attributes |= (
+                    {"weight": str(_ENTRY_WEIGHT), "minlen": "2"} if use.node in entries else {"weight": "6"}
+                )
             times = drawn[(*edge, use.wire.key)]
             if times > 1:
                 attributes["label"] = f"<{_label.GAP}×{times}>"

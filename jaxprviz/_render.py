@@ -148,8 +148,8 @@ _HIDDEN = re.compile(r"[^\[\n;]*\[style=\"?invis")
 def count_edges(dot: str) -> int:
     """The number of edges that DOT text draws.
 
-    The text names the two ends of each edge (`a -> b`, no `a -> {b c}`), and an edge that only holds boxes in place
-    has `style=invis` as its first attribute: Graphviz leaves it out of the picture.
+    The text names the two ends of each edge (`a -> b`, no `a -> {b c}`), and an edge that only holds boxes in
+    place has `style=invis` as its first attribute: Graphviz leaves it out of the picture.
     """
     edges = position = depth = 0
     while found := (_INSIDE if depth else _OUTSIDE).search(dot, position):

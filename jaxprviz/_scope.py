@@ -1,8 +1,8 @@
 """A body at one place of a program: who holds it, and what its variables are outside.
 
-Bodies are shared between the equations that hold them; a `Scope` is one of the places where a body stands.  Its
-path names it: the steps from the outermost body inwards, each the position of an equation and of one of the
-bodies that this equation holds.
+Bodies are shared between the equations that hold them; a `Scope` is one of the places where a body stands.
+Its path names it: the steps from the outermost body inwards, each the position of an equation and of one of
+the bodies that this equation holds.
 """
 
 from __future__ import annotations

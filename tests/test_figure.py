@@ -242,7 +242,9 @@ def test_pdf_has_the_size_of_the_layout_and_fonts(tmp_path: Path) -> None:
     view = ET.fromstring(FIGURE.svg).get("viewBox", "").split()[2:]
     box = re.search(rb"/MediaBox ?\[([^\]]*)\]", content)
     assert box is not None
-    assert [float(number) for number in box.group(1).split()] == pytest.approx([0, 0, *map(float, view)], abs=0.1)
+    assert [float(number) for number in box.group(1).split()] == pytest.approx(
+        [0, 0, *map(float, view)], abs=0.1
+    )
     assert b"/ToUnicode" in content
 
 

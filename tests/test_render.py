@@ -292,7 +292,12 @@ def test_labels_inject_nothing(name: str) -> None:
 
 
 def test_a_hidden_edge_is_not_missed_and_a_lost_one_is() -> None:
-    assert count_edges('digraph { a -> b [style=invis]\nb:w -> c:w [style="invis" weight=4]\nc -> d [color=red] }') == 1
+    assert (
+        count_edges(
+            'digraph { a -> b [style=invis]\nb:w -> c:w [style="invis" weight=4]\nc -> d [color=red] }'
+        )
+        == 1
+    )
 
 
 def test_line_ends_in_labels_make_lines_and_in_tooltips_stay() -> None:
