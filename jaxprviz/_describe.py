@@ -11,6 +11,7 @@ from jaxprviz._placement import placement
 from jaxprviz._scope import Scope
 from jaxprviz._text import one_line
 from jaxprviz._words import (
+    SILENT,
     boundary_text,
     bytes_text,
     devices_text,
@@ -21,7 +22,7 @@ from jaxprviz._words import (
     result_name,
     title_of,
 )
-from jaxprviz.program import Atom, Body, Constant, Literal, Program
+from jaxprviz.program import Atom, Body, Constant, Equation, Literal, Program, Type
 
 _MOST = 40
 """Sentences of one kind; a longer list ends with how many more there are."""
@@ -42,6 +43,7 @@ def describe(program: Program) -> str:
         ("Captured variables", _capture_lines(scopes)),
         ("Constants", _constant_lines(scopes)),
         *_placement_sections(scopes),
+        ("What the devices exchange", _collective_lines(scopes)),
         ("Not known", _unknown_lines(scopes)),
     ]
     return "\n\n".join(
@@ -64,19 +66,28 @@ def _heading_lines(program: Program) -> list[str]:
     title = body.name or "the program"
     return [
         f"{title}({arguments}) -> {results or 'nothing'}",
-        f"{equations}, traced by JAX {program.jax}.",
+        f"{equations}{_pmap_note(program)}, traced by JAX {program.jax}.",
     ]
 
 
+def _pmap_note(program: Program) -> str:
+    """How the equations of a pmap are counted: newer JAX writes several for what is one here."""
+    count = sum(equation.primitive == "pmap" for body in program.bodies for equation in body.equations)
+    return " (each pmap counts as one)" if count > 1 else " (the pmap counts as one)" if count else ""
+
+
 def _capture_lines(scopes: Iterable[Scope]) -> list[str]:
-    found = [capture for scope in scopes for capture in captures(scope) if not capture.constant]
-    return _listed([_capture_line(capture) for capture in found]) or ["No function captures a variable."]
+    found = [capture for scope in scopes for capture in captures(scope)]
+    return _listed([_capture_line(capture) for capture in found]) or [
+        "  No inner function captures a variable."
+    ]
 
 
 def _capture_line(capture: Capture) -> str:
     scope, origin = capture.scope, capture.origin
     kind = scope.body.types[capture.variable].short
-    name = f"{capture.name} {kind}" if capture.name else f"a variable {kind}"
+    what = "a constant array" if capture.constant else "a variable"
+    name = f"{capture.name} {kind}" if capture.name else f"{what} {kind}"
     crossed = [step for step in origin.through if not is_outermost_jit(step)]
     steps = [(text, len(list(same))) for text, same in itertools.groupby(map(boundary_text, crossed))]
     way = ", then ".join(text if count == 1 else f"{text} ({count} levels)" for text, count in steps)
@@ -183,6 +194,26 @@ def _layout_words(scope: Scope, crossing: Crossing, seen: str = "sees") -> str:
     return "; ".join(words)
 
 
+def _collective_lines(scopes: Iterable[Scope]) -> list[str]:
+    return _listed(
+        [
+            _collective_line(scope, equation)
+            for scope in scopes
+            for equation in scope.body.equations
+            if equation.axes and not equation.calls and equation.primitive not in SILENT
+        ]
+    )
+
+
+def _collective_line(scope: Scope, equation: Equation) -> str:
+    over = ", ".join(filter(None, equation.axes)) or "the devices"
+    given = [_atom_type(scope.body, atom) for atom in equation.operands]
+    types = ", ".join(kind.short for kind in given)
+    sizes = [kind.nbytes for kind in given]
+    size = f", {bytes_text(sum(filter(None, sizes)))}" if sizes and None not in sizes else ""
+    return f"{equation.primitive} over {over} in {title_of(scope)}: each device gives {types or 'nothing'}{size}."
+
+
 def _unknown_lines(scopes: Iterable[Scope]) -> list[str]:
     lines = []
     for scope in scopes:
@@ -216,7 +247,11 @@ def _atom_name(scope: Scope, atom: Atom) -> str:
 
 
 def _type(body: Body, atom: Atom) -> str:
-    return (body.types[atom] if isinstance(atom, int) else atom.type).short
+    return _atom_type(body, atom).short
+
+
+def _atom_type(body: Body, atom: Atom) -> Type:
+    return body.types[atom] if isinstance(atom, int) else atom.type
 
 
 def _listed(lines: Sequence[str]) -> list[str]:

@@ -42,6 +42,7 @@ from jaxprviz._label import bold, coloured, grey, lines, plain, run, sized
 from jaxprviz._scope import Path, Scope, path_text
 from jaxprviz._style import Frame, Line, Look
 from jaxprviz._text import one_line
+from jaxprviz._words import SILENT
 from jaxprviz.program import Body, Boundary, Constant, Equation, Literal, Program, Role, Type
 
 WIDE = 5
@@ -52,8 +53,6 @@ LARGE = 1000
 
 _MAX_ARGUMENTS = 16
 _MAX_ROW = 8
-_SILENT = frozenset({"axis_index", "pvary", "pcast", "pbroadcast", "preduced_type"})
-"""Primitives that name mesh axes and yet send nothing."""
 
 
 def dot(
@@ -232,7 +231,7 @@ class _Drawing:
         else:
             attributes = {"label": self._equation_label(scope, equation, values, types)}
             look = Look.EQUATION if equation.results else Look.EFFECT
-            if equation.axes and equation.primitive not in _SILENT:
+            if equation.axes and equation.primitive not in SILENT:
                 look = Look.COLLECTIVE
                 attributes |= hexagon(attributes["label"])
         self._node(cluster, node, look, attributes, equation_tip(equation))

@@ -282,6 +282,8 @@ def _source(code: types.CodeType, position: int) -> Source:
     index = position // 2
     line = (spans[index][0] if index < len(spans) else None) or code.co_firstlineno
     statement, assigned = _statement(code.co_filename, line)
+    if code.co_name.startswith("<") and code.co_name != "<module>":
+        assigned = ()  # a lambda or a comprehension: its statement assigns something else
     return Source(code.co_name, line, public_file(code.co_filename), statement, assigned)
 
 

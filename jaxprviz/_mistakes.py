@@ -30,7 +30,8 @@ def too_many_devices(asked: str, name: str, wanted: int, there: int) -> DevicesE
     """The error of a pmap over more devices than there are."""
     return DevicesError(
         asked,
-        f"pmap runs {name} once a device for each of {wanted} slices, and there are {there} devices",
+        f"pmap needs one device for each of the {wanted} slices that {name} is given, and there "
+        f"{'is 1 device' if there == 1 else f'are {there} devices'}.",
         f"Use a mapped axis of at most {there}, or simulate more devices: jaxprviz.use_devices({wanted}) "
         "before JAX starts (in a notebook: restart the kernel first).",
     )

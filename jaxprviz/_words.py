@@ -7,12 +7,15 @@ from jaxprviz._scope import Origin, Scope
 from jaxprviz._text import one_line
 from jaxprviz.program import Mesh
 
+SILENT = frozenset({"axis_index", "pvary", "pcast", "pbroadcast", "preduced_type"})
+"""Primitives that name mesh axes and yet send nothing."""
+
 _UNITS = ("kB", "MB", "GB", "TB")
 
 
 def bytes_text(count: int) -> str:
-    """A number of bytes: exact below 10,000, then in units of 1000 to three digits (`"12.3 MB"`)."""
-    if count < 10_000:
+    """A number of bytes: exact below 100,000, then in units of 1000 to three digits (`"12.3 MB"`)."""
+    if count < 100_000:
         return f"{count:,} {'byte' if count == 1 else 'bytes'}"
     size = float(count)
     for unit in _UNITS:
@@ -85,7 +88,7 @@ def layout_text(layout: Layout) -> str:
 
 def _split_text(mesh: Mesh, axis: int, names: tuple[str, ...]) -> str:
     if names == ("",):
-        return f"axis {axis} split over {mesh.length('')} devices"
+        return f"axis {axis} split over {devices_text(mesh.length(''))}"
     return f"axis {axis} split by {axes_text(mesh, names)}"
 
 
@@ -107,18 +110,13 @@ def origin_text(origin: Origin) -> str:
 
 
 def result_name(scope: Scope, variable: int) -> str | None:
-    """The name of a variable that is returned: what it is called, or its place in what is returned."""
-    name = scope.name(variable)
-    if name is not None:
-        return name
-    while variable in scope.body.outputs:
-        place = scope.body.outputs.index(variable)
-        if scope.parent is None or scope.call is None or scope.equation is None:
-            return scope.body.output_names[place]
-        if place not in scope.call.outputs:
-            return None
-        variable, scope = scope.equation.results[scope.call.outputs.index(place)], scope.parent
-        name = scope.name(variable)
-        if name is not None:
-            return name
-    return None
+    """The name of a variable that is returned: its place in what the program returns, or what it is called."""
+    here, returned = scope, variable
+    while returned in here.body.outputs:
+        place = here.body.outputs.index(returned)
+        if here.parent is None or here.call is None or here.equation is None:
+            return here.body.output_names[place] or scope.name(variable)
+        if place not in here.call.outputs:
+            break
+        returned, here = here.equation.results[here.call.outputs.index(place)], here.parent
+    return scope.name(variable)

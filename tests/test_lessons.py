@@ -77,8 +77,21 @@ OWN_WEIGHTS: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "passed whole": (
         lambda w, x: jax.pmap(own_g, in_axes=(None, 0))(w, x),
-        "Inside g the shapes do not fit: it still sees all of w, f32[2,3,4], beside an x of f32[2,3]. When "
-        "pmap splits w along its last axis, g sees f32[2,3] of it.",
+        "Inside g the shapes of w and x do not fit. When pmap splits w along its last axis, g sees f32[2,3] "
+        "of it, as it does of x.",
+    ),
+    "turned round": (
+        lambda w, x: jax.pmap(own_g)(w.T, x),
+        "Inside g the shapes of w and x do not fit. When pmap splits w along its last axis, g sees f32[2,3] "
+        "of it, as it does of x.",
+    ),
+    "as a decorator": (
+        lambda w, x: jax.pmap(in_axes=(2, 0))(own_g)(w, x),
+        "pmap takes its function first: write jax.pmap(g, in_axes=...)(w, x), without the decorator.",
+    ),
+    "split and indexed": (
+        lambda w, x: jax.pmap(lambda w, x: w[:, :, 0] * x, in_axes=(2, 0))(w, x),
+        "g already sees its own f32[2,3] of w: there is no axis left to index.",
     ),
     "no pmap": (
         lambda w, x: jnp.moveaxis(w, 2, 0) * x,

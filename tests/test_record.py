@@ -16,7 +16,7 @@ FILE = Path(_recording.__file__).with_name("jit_pmap_0_4_38.json")
 
 TEXT = """\
 f(w: f32[2,3], x: f32[4,2,3]) -> result: f32[4,2,3]
-3 equations, traced by JAX 0.4.38.
+3 equations (the pmap counts as one), traced by JAX 0.4.38.
 
 Captured variables
   g captures w f32[2,3], bound as argument w of f; it enters pmap g.

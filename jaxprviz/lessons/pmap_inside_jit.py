@@ -156,8 +156,16 @@ _JUDGEMENTS = (
     ),
     Judgement(
         lambda attempt: "broadcast" in attempt.problem,
-        "Inside g the shapes do not fit: it still sees all of w, f32[2,3,4], beside an x of f32[2,3]. When "
-        "pmap splits w along its last axis, g sees f32[2,3] of it.",
+        "Inside g the shapes of w and x do not fit. When pmap splits w along its last axis, g sees f32[2,3] "
+        "of it, as it does of x.",
+    ),
+    Judgement(
+        lambda attempt: "'fun'" in attempt.problem,
+        "pmap takes its function first: write jax.pmap(g, in_axes=...)(w, x), without the decorator.",
+    ),
+    Judgement(
+        lambda attempt: "indices" in attempt.problem or "indexed" in attempt.problem,
+        "g already sees its own f32[2,3] of w: there is no axis left to index.",
     ),
     Judgement(
         lambda attempt: attempt.error is not None,
