@@ -86,7 +86,7 @@ OWN_WEIGHTS: dict[str, tuple[Callable[..., Any], str]] = {
         "of it, as it does of x.",
     ),
     "as a decorator": (
-        lambda w, x: jax.pmap(in_axes=(2, 0))(own_g)(w, x),
+        lambda w, x: jax.pmap(in_axes=(2, 0))(own_g)(w, x),  # pyright: ignore[reportCallIssue]
         "pmap takes its function first: write jax.pmap(g, in_axes=...)(w, x), without the decorator.",
     ),
     "split and indexed": (
