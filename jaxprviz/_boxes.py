@@ -279,4 +279,4 @@ def stem(name: str | None) -> str | None:
 
 def hexagon(label: str) -> dict[str, str]:
     """The size of a hexagon for a one-line label: Graphviz itself would make it far wider."""
-    return {"fixedsize": "true", "height": "0.36", "width": f"{_label.width(label) / 54 + 0.2:.2f}"}
+    return {"fixedsize": "true", "height": "0.36", "width": f"{_label.width(label) / 54 + 0.45:.2f}"}

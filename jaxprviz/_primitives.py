@@ -2,8 +2,8 @@
 
 An entry says where the bodies are, how the operands reach their inputs, which inputs are captured variables,
 and what sort of border the equation draws.  A primitive without an entry goes by `DEFAULT`: bodies are found
-by looking, wired by position where the counts agree, and the rest is unknown.  Where each rule was found:
-`docs/primitives.md` has the table of the parameters, version by version.
+by looking, wired by position where the counts agree, and the rest is unknown.  The rules were found
+by tracing, on JAX 0.7.2, 0.10.2 and 0.12.0.1.
 """
 
 from __future__ import annotations
