@@ -14,6 +14,7 @@ from jaxprviz._words import (
     SILENT,
     boundary_text,
     bytes_text,
+    captured_number,
     devices_text,
     is_outermost_jit,
     layout_text,
@@ -38,13 +39,14 @@ def describe(program: Program) -> str:
         Plain text, the same for the same program.
     """
     scopes = list(first_scopes(program))
+    unknown = _unknown_lines(scopes)
     sections = [
         ("", _heading_lines(program)),
-        ("Captured variables", _capture_lines(scopes)),
+        ("Captured variables", _capture_lines(scopes, known=not unknown)),
         ("Constants", _constant_lines(scopes)),
         *_placement_sections(scopes),
         ("What the devices exchange", _collective_lines(scopes)),
-        ("Not known", _unknown_lines(scopes)),
+        ("Not known", unknown),
     ]
     return "\n\n".join(
         "\n".join(map(one_line, [title, *lines] if title else lines)) for title, lines in sections if lines
@@ -76,19 +78,23 @@ def _pmap_note(program: Program) -> str:
     return " (each pmap counts as one)" if count > 1 else " (the pmap counts as one)" if count else ""
 
 
-def _capture_lines(scopes: Iterable[Scope]) -> list[str]:
+def _capture_lines(scopes: Iterable[Scope], *, known: bool) -> list[str]:
+    """The captures, or that there are none, or (when not of every input it is known) that none is known."""
     found = [capture for scope in scopes for capture in captures(scope)]
-    return _listed([_capture_line(capture) for capture in found]) or [
-        "  No inner function captures a variable."
-    ]
+    none = "No inner function captures a variable." if known else "None for certain; see Not known below."
+    return _listed([_capture_line(capture) for capture in found]) or [f"  {none}"]
 
 
 def _capture_line(capture: Capture) -> str:
     scope, origin = capture.scope, capture.origin
     kind = scope.body.types[capture.variable].short
     what = "a constant array" if capture.constant else "a variable"
+    number = captured_number(origin)
+    if number is not None:
+        what = f"the number {number.text}"
     name = f"{capture.name} {kind}" if capture.name else f"{what} {kind}"
-    crossed = [step for step in origin.through if not is_outermost_jit(step)]
+    through = origin.through if number is None else (origin.scope, *origin.through)
+    crossed = [step for step in through if not is_outermost_jit(step)]
     steps = [(text, len(list(same))) for text, same in itertools.groupby(map(boundary_text, crossed))]
     way = ", then ".join(text if count == 1 else f"{text} ({count} levels)" for text, count in steps)
     return f"{title_of(scope)} captures {name}, bound as {origin_text(origin)}; it enters {way}."
@@ -135,7 +141,7 @@ def _placement_sections(scopes: Iterable[Scope]) -> Iterator[tuple[str, list[str
             continue
         mesh = equation.device.mesh
         over = mesh_text(mesh) if any(name for name, _ in mesh.axes) else devices_text(mesh.size)
-        title = f"What {equation.primitive} {title_of(scope)} asks for over {over}"
+        title = f"What {boundary_text(scope)} asks for over {over}"
         entering = [_entering_line(scope, crossing) for crossing in placed.entering]
         leaving = [_leaving_line(scope, crossing) for crossing in placed.leaving]
         yield title, _listed([*entering, *leaving])
@@ -166,9 +172,7 @@ def _leaving_line(scope: Scope, crossing: Crossing) -> str:
     assert parent is not None
     assert equation.device is not None
     result = equation.results[crossing.position]
-    name = result_name(parent, result) or (
-        "result" if len(equation.results) == 1 else f"result {crossing.position + 1} of {title_of(scope)}"
-    )
+    name = result_name(parent, result) or _atom_name(parent, result)
     taken = ""
     if crossing.layout.spec is not None and not any(crossing.layout.spec) and not equation.device.checked:
         taken = "; the copies are taken to be equal, nothing checks it"

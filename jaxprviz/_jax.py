@@ -281,10 +281,15 @@ def _source(code: types.CodeType, position: int) -> Source:
     spans = list(code.co_positions())
     index = position // 2
     line = (spans[index][0] if index < len(spans) else None) or code.co_firstlineno
-    statement, assigned = _statement(code.co_filename, line)
-    if code.co_name.startswith("<") and code.co_name != "<module>":
-        assigned = ()  # a lambda or a comprehension: its statement assigns something else
-    return Source(code.co_name, line, public_file(code.co_filename), statement, assigned)
+    found = _statement(code.co_filename, line)
+    if found is None:
+        return Source(code.co_name, line, public_file(code.co_filename))
+    # What stands inside a list, or is given to another function, is not what the name will stand for.  Of a
+    # lambda or a comprehension the statement assigns something else altogether.
+    whole = index < len(spans) and spans[index] in found.values
+    nested = code.co_name.startswith("<") and code.co_name != "<module>"
+    assigned = found.assigned if whole and not nested else ()
+    return Source(code.co_name, line, public_file(code.co_filename), found.line, assigned)
 
 
 def public_file(filename: str) -> str | None:
@@ -294,29 +299,53 @@ def public_file(filename: str) -> str | None:
     return PurePath(filename).name
 
 
-def _statement(filename: str, line: int) -> tuple[int | None, tuple[str, ...]]:
-    """The first line of the statement that a line belongs to, and the names that it assigns to."""
+_Span = tuple[int | None, int | None, int | None, int | None]
+"""First and last line, first and last column, as `co_positions` gives them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A simple statement: the line that it begins at, the names that it assigns, where what it assigns stands."""
+
+    line: int
+    assigned: tuple[str, ...]
+    values: tuple[_Span, ...]
+
+
+def _statement(filename: str, line: int) -> _Statement | None:
+    """The statement that a line belongs to."""
     lines = linecache.getlines(filename)
-    found = _statements("".join(lines)).get(line) if lines else None
-    return found if found is not None else (None, ())
+    return _statements("".join(lines)).get(line) if lines else None
 
 
 @lru_cache(maxsize=64)
-def _statements(text: str) -> dict[int, tuple[int, tuple[str, ...]]]:
+def _statements(text: str) -> dict[int, _Statement]:
     """For each line of a file the simple statement that covers it; lines with several are left out."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
         return {}  # a cell with magics: the names of its variables are then not known
-    found: dict[int, tuple[int, tuple[str, ...]]] = {}
+    found: dict[int, _Statement] = {}
     several: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt) and not hasattr(node, "body"):
+            statement = _Statement(node.lineno, _targets(node), tuple(_values(node)))
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 if line in found:
                     several.add(line)
-                found[line] = (node.lineno, _targets(node))
+                found[line] = statement
     return {line: where for line, where in found.items() if line not in several}
+
+
+def _values(node: ast.AST | None) -> Iterator[_Span]:
+    """Where the expressions stand that give a statement its value: each arm of a conditional one."""
+    if isinstance(node, ast.IfExp):
+        yield from _values(node.body)
+        yield from _values(node.orelse)
+    elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+        yield from _values(node.value)
+    elif isinstance(node, (ast.expr, ast.AugAssign)):
+        yield (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
 
 
 def _targets(node: ast.stmt) -> tuple[str, ...]:
@@ -334,6 +363,14 @@ def scope_names(equation: Any) -> tuple[str, ...]:
     """The names of the `jax.named_scope`s around an equation, outermost first."""
     stack = getattr(equation.source_info.name_stack, "stack", ())
     return tuple(str(part.name) for part in stack if type(part).__name__ == "Scope")
+
+
+def is_derived(equation: Any) -> bool:
+    """Whether differentiation made an equation: it has the source of the one that it is the derivative of."""
+    stack = getattr(equation.source_info.name_stack, "stack", ())
+    return any(
+        type(part).__name__ == "Transform" and str(part.name) in ("jvp", "transpose") for part in stack
+    )
 
 
 def effect_names(equation: Any) -> tuple[str, ...]:

@@ -62,20 +62,26 @@ class _Reader:
     def __init__(self, constant_names: Mapping[int, str]) -> None:
         self.bodies: list[Body] = []
         self._constant_names = constant_names
-        self._numbers: dict[tuple[int, str | None], int] = {}
+        self._numbers: dict[tuple[int, str | None, bool], int] = {}
         self._alive: list[Any] = []  # an id stays the jaxpr's own only while the jaxpr lives
 
-    def body(self, closed: Any, name: str | None = None) -> int:
-        """The number of a jaxpr's body; reads it when it is new."""
-        key = (id(closed), name)
+    def body(self, closed: Any, name: str | None = None, derived: bool = False) -> int:
+        """The number of a jaxpr's body; reads it when it is new.
+
+        Args:
+            closed: the jaxpr.
+            name: the name of its function; None takes the one that JAX keeps.
+            derived: whether differentiation made the equation that holds it.
+        """
+        key = (id(closed), name, derived)
         if key not in self._numbers:
             self._alive.append(closed)
-            body = self._read(closed, name)
+            body = self._read(closed, name, derived)
             self._numbers[key] = len(self.bodies)
             self.bodies.append(body)
         return self._numbers[key]
 
-    def _read(self, closed: Any, given_name: str | None) -> Body:
+    def _read(self, closed: Any, given_name: str | None, derived: bool) -> Body:
         jaxpr = _jax.open_jaxpr(closed)
         variables = _Variables()
         constants = [
@@ -96,13 +102,15 @@ class _Reader:
                 constants.append(self._constant(literals[id(var.val)], var.val))
             return literals[id(var.val)]
 
-        equations = tuple(self._equation(equation, variables, atom) for equation in jaxpr.eqns)
+        equations = tuple(self._equation(equation, variables, atom, derived) for equation in jaxpr.eqns)
         outputs = tuple(atom(var) for var in jaxpr.outvars)
 
         function, file, line = _jax.function_of(jaxpr)
         code = _jax.body_code(jaxpr, None if _jax.is_pmap_function(jaxpr) else function)
         if code is None and function is None:  # a pmap up to 0.5 keeps the name in its equation alone
             code = _jax.body_code(jaxpr, given_name)
+        own = {given_name, function, code.co_name if code is not None else None}
+        equations = tuple(_named_here(equation, own) for equation in equations)
         names = tuple(name or None for name in _jax.arg_names(jaxpr))
         if _jax.is_pmap_function(jaxpr):
             function, file, line = (
@@ -133,7 +141,7 @@ class _Reader:
             return Constant(variable, name, "", leaked=True)
         return Constant(variable, name, _array_text(value))
 
-    def _equation(self, equation: Any, variables: _Variables, atom: Any) -> Equation:
+    def _equation(self, equation: Any, variables: _Variables, atom: Any, derived: bool) -> Equation:
         primitive = equation.primitive.name
         rule = rule_of(primitive)
         operands = tuple(atom(var) for var in equation.invars)
@@ -141,11 +149,22 @@ class _Reader:
         device = _device(equation)
         name = equation.params.get("name")
         own = None
+        derived = derived or _jax.is_derived(equation)
+        source = _jax.source_of(equation)
+        if derived and source is not None:
+            source = replace(source, assigned=())  # the names are those of what it is the derivative of
         if primitive == "xla_pmap":
             own = name
             held = tuple(_old_pmap_captures(equation, body) for body in held)
         calls = tuple(
-            Call(self.body(body.jaxpr, own), body.label, body.inputs, body.outputs, body.captured, body.roles)
+            Call(
+                self.body(body.jaxpr, own, derived),
+                body.label,
+                body.inputs,
+                body.outputs,
+                body.captured,
+                body.roles,
+            )
             for body in held
         )
         if calls and (
@@ -162,7 +181,7 @@ class _Reader:
             boundary=rule.boundary if calls else None,
             device=device,
             axes=_axes(equation) if not calls else (),
-            source=_jax.source_of(equation),
+            source=source,
             scopes=_jax.scope_names(equation),
             effects=_jax.effect_names(equation),
         )
@@ -190,6 +209,14 @@ class _Variables:
 def _values(closed: Any, jaxpr: Any) -> Sequence[Any]:
     values = _jax.constants(closed)
     return values if len(values) == len(jaxpr.constvars) else (None,) * len(jaxpr.constvars)
+
+
+def _named_here(equation: Equation, own: set[str | None]) -> Equation:
+    """An equation whose results have names only when the statement that assigns them is the function's own."""
+    source = equation.source
+    if source is None or source.function in own or not source.assigned:
+        return equation
+    return replace(equation, source=replace(source, assigned=()))
 
 
 def _name_inside(name: str | None, code: types.CodeType | None) -> str | None:

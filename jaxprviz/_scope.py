@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jaxprviz.program import Body, Call, Equation, Literal, Program
+from jaxprviz.program import Body, Call, Equation, Literal, Program, Role
 
 Path = tuple[tuple[int, int], ...]
 """The steps inwards from the outermost body: (equation, which of its bodies)."""
@@ -113,18 +113,30 @@ class Scope:
         return None if operand is None else equation.operands[operand]
 
     def origin(self, variable: int) -> Origin:
-        """Where a variable of this scope is bound.
+        """Where a variable of this scope is bound: by an equation, as a constant, or as an argument.
 
-        A loop's carry is bound where the loop starts: only its first value comes from there.
+        It is followed outwards through the inputs that have no name of their own: those that are captured, and
+        those of which JAX keeps none.  What a loop carries or slices is bound by the loop's body: it is
+        another value in each step.
         """
         scope, through = self, []
-        while scope.parent is not None:
+        while scope.parent is not None and not scope.binds(variable):
             outer = scope.outside(variable)
             if not isinstance(outer, int):
                 break
             through.insert(0, scope)
             scope, variable = scope.parent, outer
         return Origin(scope, variable, tuple(through))
+
+    def binds(self, variable: int) -> bool:
+        """Whether a variable is an argument of this scope's function, and not only what is so called outside."""
+        call, body = self.call, self.body
+        if variable not in body.inputs:
+            return False
+        position = body.inputs.index(variable)
+        return body.input_names[position] is not None or (
+            call is not None and call.roles[position] in (Role.CARRY, Role.SLICED)
+        )
 
     def name(self, variable: int) -> str | None:
         """The Python name of a variable of this scope, as the code of this scope would call it.
@@ -136,7 +148,7 @@ class Scope:
         body = self.body
         if variable in body.inputs:
             name = body.input_names[body.inputs.index(variable)]
-            if name is not None:
+            if name is not None or self.binds(variable):
                 return name
             outer = self.outside(variable)
             return self.parent.name(outer) if self.parent is not None and isinstance(outer, int) else None

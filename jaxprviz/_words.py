@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxprviz._facts import Layout
 from jaxprviz._scope import Origin, Scope
 from jaxprviz._text import one_line
-from jaxprviz.program import Mesh
+from jaxprviz.program import Equation, Literal, Mesh
 
 SILENT = frozenset({"axis_index", "pvary", "pcast", "pbroadcast", "preduced_type"})
 """Primitives that name mesh axes and yet send nothing."""
@@ -54,10 +54,12 @@ def boundary_text(scope: Scope) -> str:
 
 
 def is_outermost_jit(scope: Scope) -> bool:
-    """Whether a scope is the jit that is the whole program: its arguments are the program's own."""
-    parent = scope.parent
+    """Whether a scope is the jit that is the whole program: with its arguments, and without captures."""
+    parent, call = scope.parent, scope.call
     return (
         parent is not None
+        and call is not None
+        and not any(call.captured)
         and parent.parent is None
         and len(parent.body.equations) == 1
         and parent.body.equations[0].primitive in ("jit", "pjit")
@@ -92,10 +94,21 @@ def _split_text(mesh: Mesh, axis: int, names: tuple[str, ...]) -> str:
     return f"axis {axis} split by {axes_text(mesh, names)}"
 
 
+def captured_number(origin: Origin) -> Literal | None:
+    """The number that is captured where it is written into the equation around the scope; None otherwise."""
+    scope, variable = origin.scope, origin.variable
+    outer = scope.outside(variable)
+    if not isinstance(outer, Literal) or scope.call is None:
+        return None
+    return outer if scope.call.captured[scope.body.inputs.index(variable)] else None
+
+
 def origin_text(origin: Origin) -> str:
     """Where a variable is bound: `"argument w of f"`, `"the result of mul in f (line 3)"`."""
     scope, body, variable = origin.scope, origin.scope.body, origin.variable
     if variable in body.inputs:
+        if captured_number(origin) is not None and scope.parent is not None:
+            return f"a number written into {title_of(scope.parent)}"
         name = body.input_names[body.inputs.index(variable)]
         which = name if name is not None else f"number {body.inputs.index(variable) + 1}"
         return f"argument {one_line(which)} of {title_of(scope)}"
@@ -104,9 +117,18 @@ def origin_text(origin: Origin) -> str:
     for equation in body.equations:
         if variable in equation.results:
             what = one_line(equation.name or equation.primitive)
-            line = f" (line {equation.source.line})" if equation.source is not None else ""
-            return f"the result of {what} in {title_of(scope)}{line}"
+            return f"the result of {what} in {title_of(scope)}{_line_text(scope, equation)}"
     return f"bound in {title_of(scope)}"
+
+
+def _line_text(scope: Scope, equation: Equation) -> str:
+    """The line of an equation, with the function that it is in where that is another than the scope's own."""
+    source, body = equation.source, scope.body
+    if source is None:
+        return ""
+    own = {title_of(scope), body.name, body.source.function if body.source is not None else None}
+    elsewhere = source.function not in own and not source.function.startswith("<")
+    return f" (line {source.line}{f', in {one_line(source.function)}' if elsewhere else ''})"
 
 
 def result_name(scope: Scope, variable: int) -> str | None:
