@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from jaxprviz._captures import captures, first_scopes, is_captured
 from jaxprviz._facts import Capture, Crossing
-from jaxprviz._placement import placement
+from jaxprviz._placement import own_mesh, placement
 from jaxprviz._scope import Scope
 from jaxprviz._text import one_line
 from jaxprviz._words import (
     SILENT,
+    axes_text,
     boundary_text,
     bytes_text,
     captured_number,
@@ -139,8 +140,11 @@ def _placement_sections(scopes: Iterable[Scope]) -> Iterator[tuple[str, list[str
         placed, equation = placement(scope), scope.equation
         if placed is None or equation is None or equation.device is None:
             continue
-        mesh = equation.device.mesh
+        mesh = own_mesh(scope, equation.device)
         over = mesh_text(mesh) if any(name for name, _ in mesh.axes) else devices_text(mesh.size)
+        around = [name for name, _ in equation.device.mesh.axes if name not in dict(mesh.axes)]
+        if around:
+            over += f", at each position of {axes_text(equation.device.mesh, tuple(around))}"
         title = f"What {boundary_text(scope)} asks for over {over}"
         entering = [_entering_line(scope, crossing) for crossing in placed.entering]
         leaving = [_leaving_line(scope, crossing) for crossing in placed.leaving]
@@ -195,6 +199,8 @@ def _layout_words(scope: Scope, crossing: Crossing, seen: str = "sees") -> str:
         if crossing.inner.shape != local and crossing.inner.kind == layout.type.kind:
             gone = " (the split axis is gone)" if len(crossing.inner.shape) == len(local) - 1 else ""
             words.append(f"{title_of(scope)} {seen} {crossing.inner.short}{gone}")
+    elif local is not None:
+        words.append(f"{title_of(scope)} {seen} {crossing.inner.short}")
     return "; ".join(words)
 
 

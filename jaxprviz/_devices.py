@@ -132,7 +132,9 @@ def _grids_of_program(program: Program, name: str | None) -> list[Grid]:
             if name not in (None, outer) or layout.spec is None or layout.free:
                 continue
             if all(isinstance(size, int) for size in layout.type.shape):
-                grid = grid_of_layout(layout, outer)
+                device = scope.equation.device if scope.equation is not None else None
+                part = device is not None and device.mesh != layout.mesh
+                grid = grid_of_layout(layout, outer, part=part)
                 found[grid.text()] = grid
     if found:
         return list(found.values())

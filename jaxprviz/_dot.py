@@ -539,7 +539,8 @@ class _Drawing:
             if crossing is not None:
                 hue = _style.HUE_CAPTURED if capture else _style.HUE_IN
                 strip = _strip.strip(crossing.layout, hue)
-                rows = said(_strip.entering(crossing.layout), f"{crossing.inner.short} on each")
+                seen = "{} in the body" if crossing.layout.free else "{} on each"
+                rows = said(_strip.entering(crossing.layout), seen.format(crossing.inner.short))
             elif operand is None:
                 rows = ("where it comes from is unknown",)
             elif equation.boundary is Boundary.LOOP and role in LOOP_WORDS:

@@ -51,6 +51,11 @@ class Layout:
     free: tuple[str, ...] = ()
 
     @property
+    def manual(self) -> Layout:
+        """How it lies over the axes that the program decides on; the compiler may split those parts further."""
+        return Layout(self.type, self.mesh.without(self.free), self.spec)
+
+    @property
     def parts(self) -> tuple[int, ...] | None:
         """Into how many parts each axis is split."""
         if self.spec is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from jaxprviz import _label, _style
 from jaxprviz._facts import Layout
 from jaxprviz._text import one_line
 from jaxprviz._words import bytes_text, layout_text
+from jaxprviz.program import Mesh
 
 _MOST_ROWS, _MOST_COLUMNS = 8, 8
 
@@ -69,8 +71,14 @@ class Grid:
         return f", {bytes_text(count)}"
 
 
-def grid_of_layout(layout: Layout, name: str) -> Grid:
-    """The grid of a variable of a program.  The layout is known, and so are the sizes of its array."""
+def grid_of_layout(layout: Layout, name: str, *, part: bool = False) -> Grid:
+    """The grid of a variable of a program.  The layout is known, and so are the sizes of its array.
+
+    Args:
+        layout: how the variable lies.
+        name: what it is called.
+        part: whether the mesh is only a part of the devices: then each cell is told by its place in the mesh.
+    """
     blocks, parts = layout.blocks(), layout.parts
     assert blocks is not None
     assert parts is not None
@@ -82,7 +90,7 @@ def grid_of_layout(layout: Layout, name: str) -> Grid:
         )
         for block in blocks
     ]
-    names = [f"device {number}" for number in range(len(bounds))]
+    names = _places(layout.mesh) if part else _devices(layout.mesh)
     axes = tuple(axis for axis, _ in layout.mesh.axes)
     columns = layout.mesh.axes[-1][1] if len(axes) > 1 else len(bounds)
     return Grid(
@@ -94,6 +102,18 @@ def grid_of_layout(layout: Layout, name: str) -> Grid:
         axes,
         *in_rows(names, bounds, columns),
     )
+
+
+def _devices(mesh: Mesh) -> list[str]:
+    return [f"device {number}" for number in mesh.ids or range(mesh.size)]
+
+
+def _places(mesh: Mesh) -> list[str]:
+    """What tells each device of a mesh from the others: `"data=0, model=1"`."""
+    places = itertools.product(*(range(size) for _, size in mesh.axes))
+    return [
+        ", ".join(f"{name}={at}" for (name, _), at in zip(mesh.axes, place, strict=True)) for place in places
+    ]
 
 
 def in_rows(

@@ -12,7 +12,7 @@ import inspect
 import linecache
 import os
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache
@@ -178,7 +178,14 @@ def _names(entry: Any) -> tuple[str, ...]:
 
 def read_mesh(mesh: Any) -> Mesh:
     """A `Mesh` or an `AbstractMesh`."""
-    return Mesh(tuple((axis_name(name), int(size)) for name, size in mesh.shape.items()))
+    axes = tuple((axis_name(name), int(size)) for name, size in mesh.shape.items())
+    return Mesh(axes, device_ids(np.ravel(mesh.devices)) if isinstance(mesh, jax.sharding.Mesh) else ())
+
+
+def device_ids(devices: Iterable[Any]) -> tuple[int, ...]:
+    """The numbers of devices; empty when they count up from 0."""
+    ids = tuple(int(device.id) for device in devices)
+    return () if ids == tuple(range(len(ids))) else ids
 
 
 # --- the functions that bodies were traced from -------------------------------------------------------------

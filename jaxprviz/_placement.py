@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from jaxprviz._facts import Crossing, Layout, Placement
 from jaxprviz._scope import Scope
-from jaxprviz.program import Atom, Body, Type
+from jaxprviz.program import Atom, Body, DeviceScope, Mesh, Type
 
 
 def placement(scope: Scope) -> Placement | None:
@@ -22,11 +22,12 @@ def placement(scope: Scope) -> Placement | None:
     inside = {
         operand: body.inputs[position] for position, operand in enumerate(call.inputs) if operand is not None
     }
-    free = tuple(name for name, _ in device.mesh.axes if name not in device.manual)
+    mesh = own_mesh(scope, device)
+    free = tuple(name for name, _ in mesh.axes if name not in device.manual)
     entering = tuple(
         Crossing(
             position,
-            Layout(_type(parent.body, atom), device.mesh, device.in_specs[position], free),
+            Layout(_type(parent.body, atom), mesh, device.in_specs[position], free),
             body.types[inside[position]] if position in inside else _type(parent.body, atom),
             inside.get(position),
         )
@@ -40,12 +41,26 @@ def placement(scope: Scope) -> Placement | None:
         leaving.append(
             Crossing(
                 position,
-                Layout(outer, device.mesh, device.out_specs[position], free),
+                Layout(outer, mesh, device.out_specs[position], free),
                 outer if atom is None else _type(body, atom),
                 atom if isinstance(atom, int) else None,
             )
         )
     return Placement(entering, tuple(leaving))
+
+
+def own_mesh(scope: Scope, device: DeviceScope) -> Mesh:
+    """The mesh of a device scope without the axes over which it runs once a device already.
+
+    Inside a shard_map over `data` a shard_map over `model` works on what one position along `data` holds.
+    """
+    outer: set[str] = set()
+    around = scope.parent
+    while around is not None:
+        if around.equation is not None and around.equation.device is not None:
+            outer.update(around.equation.device.manual)
+        around = around.parent
+    return device.mesh.without(outer - set(device.manual))
 
 
 def _type(body: Body, atom: Atom) -> Type:

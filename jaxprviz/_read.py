@@ -337,7 +337,7 @@ def _xla_pmap(equation: Any) -> DeviceScope:
         return tuple((axis,) if place == mapped else () for place in range(len(var.aval.shape)))
 
     return DeviceScope(
-        mesh=Mesh(((axis, int(params["global_axis_size"])),)),
+        mesh=Mesh(((axis, int(params["global_axis_size"])),), _jax.device_ids(params.get("devices") or ())),
         manual=(axis,),
         in_specs=tuple(map(spec, equation.invars, params["in_axes"])),
         out_specs=tuple(map(spec, equation.outvars, params["out_axes"])),

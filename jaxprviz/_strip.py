@@ -24,12 +24,13 @@ Block = tuple[int | None, ...]
 
 
 def strip(layout: Layout, hue: Hue) -> str:
-    """The strip of one array as an HTML-like table.
+    """The strip of one array as an HTML-like table: one cell for each position along the axes that are known.
 
     Args:
         layout: how the array lies over the devices; cells hold `?` where that is not known.
         hue: its tints.
     """
+    layout = layout.manual
     axes = layout.mesh.axes or (("", 1),)
     blocks = layout.blocks()
     *outer, (column_name, columns) = axes
@@ -114,14 +115,14 @@ def _table(rows: Sequence[str]) -> str:
 
 def entering(layout: Layout) -> tuple[str, ...]:
     """What the boundary does to an array on its way to the devices, as clauses without the local type."""
-    parts = layout.parts
-    if parts is None:
+    if layout.parts is None:
         return ("placement unknown",)
-    split = _splits(layout)
-    if not split:
+    known, left = layout.manual, _left_to_compiler(layout)
+    split = _splits(known)
+    if not split and not left:
         return ("copied whole",)
-    copies = layout.copies or 1
-    return (*split, _copied(layout)) if copies > 1 else split
+    copied = (_copied(known),) if _spare(known) else ()
+    return (*split, *copied, *left)
 
 
 def leaving(layout: Layout, *, stacked: bool) -> tuple[str, ...]:
@@ -132,16 +133,22 @@ def leaving(layout: Layout, *, stacked: bool) -> tuple[str, ...]:
         stacked: True where each device's block gets its place on a new axis (pmap), False where blocks are
             put together along an axis that they have (shard_map).
     """
-    parts = layout.parts
-    if parts is None:
+    if layout.parts is None:
         return ("placement unknown",)
+    left = _left_to_compiler(layout)
+    layout = layout.manual
     axes = [axis for axis, names in enumerate(_names(layout)) if names]
+    over = _spare(layout)
     if not axes:
-        return ("one copy taken",)
+        return (f"one copy taken{f' over {over}' if over and left else ''}", *left)
     verb = "stacked" if stacked else "joined"
     word = f"{verb} along {'axis' if len(axes) == 1 else 'axes'} {' and '.join(map(str, axes))}"
-    over = _spare(layout)
-    return (word, f"one copy taken over {over}") if over else (word,)
+    return (word, *((f"one copy taken over {over}",) if over else ()), *left)
+
+
+def _left_to_compiler(layout: Layout) -> tuple[str, ...]:
+    axes = " × ".join(_axis(layout, name) for name in layout.free)
+    return (f"over {axes} as the compiler decides",) if axes else ()
 
 
 def _names(layout: Layout) -> tuple[tuple[str, ...], ...]:

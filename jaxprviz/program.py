@@ -9,6 +9,7 @@ equations, in the order in which they stand.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -137,14 +138,22 @@ class Mesh:
     Attributes:
         axes: name and size of each axis, in the mesh's own order.  The one axis of a pmap without `axis_name`
             has the empty name.
+        ids: JAX's numbers of the devices, the last axis fastest; empty where they count up from 0, and where
+            the mesh has no devices yet.
     """
 
     axes: tuple[tuple[str, int], ...]
+    ids: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:
         """The number of devices."""
         return math.prod(size for _, size in self.axes)
+
+    def without(self, names: Collection[str]) -> Mesh:
+        """The mesh of one position along each of these axes."""
+        left = tuple(axis for axis in self.axes if axis[0] not in names)
+        return self if left == self.axes else Mesh(left)
 
     def length(self, name: str) -> int:
         """The size of one axis.  Raises KeyError when the mesh has no such axis."""

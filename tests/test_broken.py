@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import jax
 import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
-from jaxprviz import explain, trace
+from jaxprviz import draw, explain, show_placement, trace
 from jaxprviz.program import Program
 
 W, X = jnp.ones((2, 3)), jnp.ones((4, 2, 3))
@@ -183,3 +189,71 @@ def test_the_result_of_an_inner_pmap_is_not_that_of_the_program() -> None:
 
     made = [line.strip().split(":")[0] for line in explain(f, X).splitlines() if " makes " in line]
     assert made == ["the result of <lambda> f32[4,2,3]", "result f32[4,2,3]"]
+
+
+def mesh(names: tuple[str, ...], *shape: int, backwards: bool = False) -> Mesh:
+    devices = np.array(jax.devices())[::-1] if backwards else np.array(jax.devices())
+    return Mesh(devices.reshape(shape), names)
+
+
+def test_a_partly_manual_shard_map_leaves_an_axis_to_the_compiler() -> None:
+    f = jax.shard_map(
+        lambda a: jax.lax.psum(a, "data"),
+        mesh=mesh(("data", "model"), 4, 2),
+        in_specs=P("data"),
+        out_specs=P(),
+        axis_names={"data"},
+    )
+    figure = draw(jax.jit(f), jnp.ones((8, 4)))
+    assert section(figure.text, "What shard_map <lambda> asks for over data=4 × model=2") == [
+        "a f32[8,4]: axis 0 split by data=4, over model=2 as the compiler decides; <lambda> sees f32[2,4].",
+        "result f32[2,4]: copied over data=4, over model=2 as the compiler decides; <lambda> makes f32[2,4].",
+    ]
+    cells = re.findall(r'WIDTH="22"><FONT[^>]*>([^<]*)<', figure.dot)
+    assert cells == ["0", "1", "2", "3", ":", ":", ":", ":"]  # one for each position along data
+    assert figure.dot.count(">over model=2 as the compiler decides<") == 2
+    assert "copied over model" not in figure.dot
+    assert "on each" not in figure.dot
+
+
+def test_a_shard_map_inside_another_works_on_one_position_of_it() -> None:
+    whole = mesh(("data", "model"), 4, 2)
+
+    def outer(x):
+        inside = jax.sharding.get_abstract_mesh()
+        spec = P(None, "model")
+        return jax.shard_map(
+            lambda y: y * 2, mesh=inside, in_specs=spec, out_specs=spec, axis_names={"model"}
+        )(x)
+
+    f = jax.jit(
+        jax.shard_map(outer, mesh=whole, in_specs=P("data"), out_specs=P("data"), axis_names={"data"})
+    )
+    text = explain(f, jnp.ones((8, 4)))
+    assert section(text, "What shard_map <lambda> asks for over model=2, at each position of data=4") == [
+        "x f32[2,4] (called y in <lambda>): axis 1 split by model=2; one device holds f32[2,2], 16 bytes; "
+        "1 copy, 32 bytes in all.",
+        "result f32[2,4]: axis 1 split by model=2; one device holds f32[2,2], 16 bytes; 1 copy, 32 bytes in all.",
+    ]
+    assert show_placement(f, jnp.ones((8, 4)), name="x").text == (
+        "x f32[2,4]: axis 1 split by model=2.\n"
+        "  model=0 holds x[:, 0:2], 16 bytes\n"
+        "  model=1 holds x[:, 2:4], 16 bytes"
+    )
+
+
+@pytest.mark.parametrize("spec", [P("k", "d"), P(("k", "d")), P(None, "d"), P()], ids=str)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_devices_of_a_placement_are_those_that_hold_the_shards(spec: P, *, backwards: bool) -> None:
+    over = mesh(("d", "k"), 4, 2, backwards=backwards)
+    f = jax.jit(jax.shard_map(lambda a: a * 2, mesh=over, in_specs=spec, out_specs=spec))
+    x = jnp.ones((8, 4))
+    asked, real = show_placement(f, x, name="result").text, show_placement(f(x), name="result").text
+    assert asked.splitlines() == real.splitlines()
+
+
+def test_the_devices_of_a_pmap_are_those_that_it_was_given() -> None:
+    f = jax.pmap(lambda y: y * 2, devices=jax.devices()[4:8])
+    asked, real = show_placement(f, X, name="result").text, show_placement(f(X), name="result").text
+    assert asked.splitlines()[1:] == real.splitlines()[1:]
+    assert "device 4 holds result[0:1, :, :], 24 bytes" in asked
