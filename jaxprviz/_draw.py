@@ -47,9 +47,14 @@ def draw(
         RenderError: when the figure is shown or saved and Graphviz can't draw it.
     """
     program = view(fn, args, kwargs)
-    folded = fold(program, budget=budget, open=open, closed=closed)
+    folded = fold(program, budget=budget, open=_paths(open), closed=_paths(closed))
     name = program.main.name or "program"
     return Figure(program, dot(program, folded, captures, placement), describe(program), name)
+
+
+def _paths(given: Collection[str]) -> Collection[str]:
+    """One path alone is as good as a list of it."""
+    return (given,) if isinstance(given, str) else given
 
 
 def explain(fn: Callable[..., Any] | Program, /, *args: Any, **kwargs: Any) -> Text:

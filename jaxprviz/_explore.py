@@ -111,7 +111,7 @@ class Explorer(ipywidgets.VBox):
 
     def _fail(self, position: str, error: Exception) -> None:
         """Says why the position has no picture, and greys the last one."""
-        told = str(error) if isinstance(error, JaxprvizError) else f"{type(error).__name__}: {error}"
+        told = _told(error)
         self.error, self.exception = told, error
         lines = told.splitlines()
         if len(lines) > _LINES:
@@ -154,12 +154,27 @@ def explore(
     # What only draws a picture once does without this import, and this module without drawing.
     from jaxprviz._draw import draw
 
+    if any(hasattr(control, "dtype") for control in (devices, batch)):
+        raise JaxprvizError(
+            _asked(build),
+            "it was given an array where the control of a parameter of build is expected",
+            "build(devices, batch) returns (function, args) for the position of the sliders: explore(build). To "
+            "draw one program: draw(f, w, x).",
+        )
     given = {"devices": devices, "batch": batch, **others}
     return Explorer(build, controls_for(build, given, _OPTIONAL, _asked(build)), draw)
 
 
 def _asked(build: Any) -> str:
     return f"explore({getattr(build, '__name__', type(build).__name__)})"
+
+
+def _told(error: Exception) -> str:
+    """What to say of an exception of `build` or of the drawing."""
+    from jaxprviz._mistakes import known  # it imports JAX, and this module works without
+
+    found = known(error, "build failed")
+    return f"{type(error).__name__}: {error}" if found is None else str(found)
 
 
 def _parts(result: Any, asked: str) -> tuple[Any, tuple[Any, ...], Mapping[str, Any]]:

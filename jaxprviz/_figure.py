@@ -68,6 +68,9 @@ class Figure:
             SaveError: the suffix is unknown, or the file can't be written.  Nothing is written then.
             RenderError: the picture can't be drawn.  Nothing is written then.
         """
+        if not isinstance(path, (str, os.PathLike)) or "\0" in str(path):
+            wrong = f"{path!r} is no path of a file"
+            raise SaveError("save the figure", wrong, 'Pass the name of a file: figure.save("f.svg").')
         path = Path(path).expanduser()
         asked = f"save the figure as {path}"
         writer = _WRITERS.get(path.suffix.lower())
@@ -157,7 +160,7 @@ _WRITERS: dict[str, Callable[[Figure, str], bytes]] = {
 def _replace(path: Path, content: bytes, asked: str) -> None:
     """Writes a file beside `path`, then gives it that name: `path` is never half written."""
     target = Path(os.path.realpath(path))  # a link stays a link
-    if target.is_dir():
+    if os.path.isdir(target):  # unlike Path.is_dir it takes names that are too long
         raise SaveError(asked, "it is a folder", "Add the name of a file.")
     if not target.parent.is_dir():
         raise SaveError(

@@ -455,6 +455,9 @@ def _asked_of_wrapped(local: dict[str, Any]) -> tuple[Any, Sequence[Any], Sequen
         next((axis for axis, entry in enumerate(tuple(spec)) if entry is not None), None)
         for spec in local["cached"].in_specs_flat
     ]
+    asked = [axis for axis in jax.tree.leaves(cells["in_axes"].cell_contents) if axis < 0]
+    if asked:  # the specs do not tell them from axis 0
+        axes = [asked[0]] * len(axes)
     return cells["wrapped_fun"].cell_contents.f, local["dyn_args_flat"], axes
 
 

@@ -43,6 +43,8 @@ def from_json(text: str) -> Program:
     Raises:
         SaveError: the text is no JSON, is of another schema, or does not describe a program.
     """
+    if not isinstance(text, str):
+        raise SaveError(_ASKED, f"it is a value of type {type(text).__name__}, not a text", _REMEDY)
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

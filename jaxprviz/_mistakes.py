@@ -7,6 +7,7 @@ kind.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -17,13 +18,14 @@ from jaxprviz.errors import DevicesError, JaxprvizError, TraceError
 
 def explained(error: Exception, asked: str) -> JaxprvizError:
     """The error to raise in the place of an exception that arose while `asked` was done."""
+    return known(error, asked) or _refused(error, asked)
+
+
+def known(error: Exception, asked: str) -> JaxprvizError | None:
+    """The error for a mistake of a kind that is known; None for any other exception."""
     if isinstance(error, JaxprvizError):
         return error
-    for kind in _KINDS:
-        found = kind(error, asked)
-        if found is not None:
-            return found
-    return _refused(error, asked)
+    return next((found for kind in _KINDS if (found := kind(error, asked)) is not None), None)
 
 
 def too_many_devices(asked: str, name: str, wanted: int, there: int) -> DevicesError:
@@ -37,6 +39,32 @@ def too_many_devices(asked: str, name: str, wanted: int, there: int) -> DevicesE
     )
 
 
+def _axis_below_0(asked: str, what: str) -> TraceError:
+    return TraceError(
+        asked,
+        f"{what} was given an axis below 0, and pmap does not count axes from the end",
+        "Count from the front in in_axes and out_axes: the last axis of an array x is x.ndim - 1.",
+    )
+
+
+_BELOW_0 = re.compile(r"\(-\d+, \d+\)")
+
+
+def _pmap_below_0(error: Exception, asked: str) -> JaxprvizError | None:
+    """What JAX 0.7 says of it: an assertion of a negative axis and a rank, and nothing else."""
+    is_it = isinstance(error, AssertionError) and _BELOW_0.fullmatch(str(error)) is not None
+    return _axis_below_0(asked, "pmap") if is_it else None
+
+
+def no_slices(asked: str, name: str) -> TraceError:
+    """The error of a pmap over an axis of size 0."""
+    return TraceError(
+        asked,
+        f"pmap of {name} splits an axis of size 0: it is given no slice, so no device has anything to do",
+        "Split an axis of at least one element.",
+    )
+
+
 def _shape(shape: tuple[int, ...]) -> str:
     return f"[{','.join(map(str, shape))}]"
 
@@ -46,6 +74,8 @@ def _pmap(error: Exception, asked: str) -> JaxprvizError | None:
     if failed is None:
         return None
     mapped = [(name, shape, axis) for name, shape, axis in failed.arguments if axis is not None]
+    if any(axis < 0 for _, _, axis in mapped):
+        return _axis_below_0(asked, f"pmap of {failed.name}")
     for name, shape, axis in mapped:
         if axis >= len(shape):
             return TraceError(
@@ -73,9 +103,63 @@ def _pmap(error: Exception, asked: str) -> JaxprvizError | None:
             "Make the split axes equally long: one slice for each device. To copy "
             f"{'one of them' if is_tie else odd} whole to every device instead, give it in_axes=None.",
         )
+    if sizes[0] == 0:
+        return no_slices(asked, failed.name)
     if sizes[0] > failed.devices:
         return too_many_devices(asked, failed.name, sizes[0], failed.devices)
     return None
+
+
+_NESTED_PMAP = re.compile(
+    rf"context mesh .*{_jax.PMAP_AXIS}.* should match the mesh passed to shard_map .*{_jax.PMAP_AXIS}"
+)
+
+
+def _pmap_in_pmap(error: Exception, asked: str) -> JaxprvizError | None:
+    if _NESTED_PMAP.search(str(error)) is None:
+        return None
+    return TraceError(
+        asked,
+        "it has a pmap inside a pmap, which JAX does not trace from 0.8 on",
+        "Make the inner one a vmap, or use shard_map over a mesh of two axes.",
+    )
+
+
+_MESH = re.compile(
+    r"Number of devices (?P<there>\d+) must be >= the product of mesh_shape \((?P<shape>[\d, ]+)\)"
+)
+
+
+def _mesh_too_large(error: Exception, asked: str) -> JaxprvizError | None:
+    found = _MESH.search(str(error))
+    if found is None:
+        return None
+    shape = [int(size) for size in found["shape"].split(",") if size.strip()]
+    wanted, there = math.prod(shape), int(found["there"])
+    return DevicesError(
+        asked,
+        f"a mesh of {' × '.join(map(str, shape))} needs {wanted} devices, and there "
+        f"{'is 1' if there == 1 else f'are {there}'}",
+        f"Make it smaller, simulate more devices with jaxprviz.use_devices({wanted}) before JAX starts (in a "
+        "notebook: restart the kernel first), or take a jax.sharding.AbstractMesh, which needs none.",
+    )
+
+
+_VARYING = re.compile(r"(?P<where>out_specs\S*) is (?:P|PartitionSpec)(?P<spec>\([^\n]*?\)) which implies")
+
+
+def _varies(error: Exception, asked: str) -> JaxprvizError | None:
+    """A shard_map whose out_specs promise copies that JAX can't see to be equal."""
+    found = _VARYING.search(str(error))
+    if found is None or "require replication" not in str(error):
+        return None
+    return TraceError(
+        asked,
+        f"{found['where']}=P{found['spec']} of shard_map says that the devices along the mesh axes it does not "
+        "name all make the same result, and by what JAX knows they may differ",
+        "Name these axes in out_specs to join the parts, or make the results equal (jax.lax.psum, pmean or "
+        "all_gather over these axes). If they are equal and JAX does not see it: check_vma=False.",
+    )
 
 
 _UNEVEN = re.compile(
@@ -136,6 +220,12 @@ def _takes_no_array(error: Exception, asked: str) -> JaxprvizError | None:
     found = _NO_ARGUMENT.search(str(error) + "\n")
     if found is None:
         return None
+    if found["type"].endswith("ShapeDtypeStruct'>"):
+        return TraceError(
+            asked,
+            f"the argument {found['path']} is a jax.ShapeDtypeStruct of a shape whose sizes are no whole numbers",
+            "Give it sizes such as 4: jax.ShapeDtypeStruct((4, 3), jnp.float32).",
+        )
     return TraceError(
         asked,
         f"the argument {found['path']} has the type {_type_name(found['type'])}, which is no array, number, "
@@ -174,6 +264,10 @@ def _refused(error: Exception, asked: str) -> TraceError:
 
 _KINDS: tuple[Callable[[Exception, str], JaxprvizError | None], ...] = (
     _pmap,
+    _pmap_below_0,
+    _pmap_in_pmap,
+    _mesh_too_large,
+    _varies,
     _uneven,
     _returns_no_array,
     _takes_no_array,

@@ -128,9 +128,9 @@ class _Reader:
             equations=equations,
             outputs=outputs,
             output_names=_jax.result_paths(jaxpr),
-            closure=tuple(code.co_freevars) if code is not None else None,
+            closure=_closure(code),
             globals=tuple(code.co_names) if code is not None else (),
-            arguments=_own_arguments(code),
+            arguments=_arguments_after_self(code),
             source=Source(function, line, _jax.public_file(file)) if function and file and line else None,
             wrapper=_jax.is_pmap_function(jaxpr),
         )
@@ -356,6 +356,26 @@ def _own_arguments(code: types.CodeType | None) -> tuple[str, ...] | None:
     if code is None or code.co_flags & 0x0C:  # *args or **kwargs
         return None
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _is_of_a_class(code: types.CodeType) -> bool:
+    """Whether a function was defined in a class: what comes first may be bound already."""
+    return code.co_qualname.split(".")[-2:-1] not in ([], ["<locals>"])
+
+
+def _closure(code: types.CodeType | None) -> tuple[str, ...] | None:
+    """The names by which a function holds what is outside: of a method `self` too; None when not known."""
+    if code is None or not _is_of_a_class(code):
+        return code.co_freevars if code is not None else None
+    return (*code.co_freevars, "self") if code.co_varnames[:1] == ("self",) else None
+
+
+def _arguments_after_self(code: types.CodeType | None) -> tuple[str, ...] | None:
+    """The names of a function's own arguments without the object that a method is bound to."""
+    own = _own_arguments(code)
+    if own is None or code is None or not _is_of_a_class(code):
+        return own
+    return own[1:] if own[:1] == ("self",) else None
 
 
 def _pmap_names(jaxpr: Any, code: types.CodeType | None) -> tuple[str | None, ...]:

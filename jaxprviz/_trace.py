@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from jaxprviz import _jax
-from jaxprviz._mistakes import explained, too_many_devices
+from jaxprviz._mistakes import explained, no_slices, too_many_devices
 from jaxprviz._names import name_of, reachable_arrays
 from jaxprviz._read import read
 from jaxprviz.errors import TraceError
@@ -26,7 +26,8 @@ def trace(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
             `jax.pmap`, `jax.grad` and the like return.
         *args: example arguments: arrays, `jax.ShapeDtypeStruct`, numbers, and trees of them.  Only shapes and
             types count.  What is no array and no number (a string, a function, an object that is no tree) is
-            passed to `fn` as it is, and so are the static arguments of a jitted function.
+            passed to `fn` as it is, and so are the static arguments of a jitted function.  Of a tree that
+            holds such things, a model with its activation, the arrays alone are traced.
         **kwargs: the same by keyword.
 
     Returns:
@@ -42,8 +43,8 @@ def trace(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
     _jax.require_supported()
     if not callable(fn):
         raise TraceError(
-            f"jaxprviz was asked to trace {_shortened(repr(fn))}",
-            f"a value of type {type(fn).__name__} can't be called",
+            f"jaxprviz was asked to trace {_value_text(fn)}",
+            f"{'an array' if _has_shape(fn) else f'a value of type {type(fn).__name__}'} can't be called",
             "Pass the function itself and then its arguments: draw(f, x, y), not draw(f(x, y)).",
         )
     asked = f"jaxprviz was asked to trace {_call_text(fn, args, kwargs)}"
@@ -62,8 +63,9 @@ def trace(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
 
 
 def _make_jaxpr(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    static = {place for place, value in _places(args, kwargs) if not _is_dynamic(value)}
-    static |= _declared_static(fn, args, kwargs)
+    declared = _declared_static(fn, args, kwargs)
+    fn, args, kwargs = _without_other_leaves(fn, args, kwargs, declared)
+    static = {place for place, value in _places(args, kwargs) if not _is_dynamic(value)} | declared
     try:
         return _make_jaxpr_of_rest(fn, args, kwargs, static)
     except ValueError as error:
@@ -100,6 +102,58 @@ def _places(args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Place, An
 def _is_dynamic(value: Any) -> bool:
     """Whether an argument is traced: a tree whose leaves, if it has any, are arrays and numbers."""
     return all(_jax.is_array(leaf) for leaf in jax.tree.leaves(value))
+
+
+def _without_other_leaves(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static: set[Place]
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """`fn` as a function of the arrays in trees that hold other things too, as a model holds its activation.
+
+    The other things, numbers among them, are given to `fn` as they are.
+    """
+    mixed = {
+        place: jax.tree.flatten(value)
+        for place, value in _places(args, kwargs)
+        if place not in static and _is_mixed(value)
+    }
+    if not mixed:
+        return fn, args, kwargs
+
+    def whole(place: Place, value: Any) -> Any:
+        if place not in mixed:
+            return value
+        leaves, shape = mixed[place]
+        arrays = iter(jax.tree.leaves(value))
+        return shape.unflatten([next(arrays) if _has_shape(leaf) else leaf for leaf in leaves])
+
+    def arrays_of(place: Place, value: Any) -> Any:
+        if place not in mixed:
+            return value
+        leaves, shape = mixed[place]
+        return shape.unflatten([leaf if _has_shape(leaf) else None for leaf in leaves])
+
+    @functools.wraps(fn, updated=())
+    def call(*given: Any, **named: Any) -> Any:
+        return fn(
+            *(whole(place, value) for place, value in enumerate(given)),
+            **{name: whole(name, value) for name, value in named.items()},
+        )
+
+    return (
+        call,
+        tuple(arrays_of(place, value) for place, value in enumerate(args)),
+        {name: arrays_of(name, value) for name, value in kwargs.items()},
+    )
+
+
+def _is_mixed(value: Any) -> bool:
+    """Whether a tree holds arrays and things that are none."""
+    leaves = jax.tree.leaves(value)
+    return any(map(_has_shape, leaves)) and not all(map(_jax.is_array, leaves))
+
+
+def _has_shape(leaf: Any) -> bool:
+    return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
 
 
 def _declared_static(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> set[Place]:
@@ -164,14 +218,13 @@ def _require_devices(program: Program, asked: str) -> None:
     """JAX 0.7 traces a pmap over more devices than there are, and fails only when it runs."""
     for body in program.bodies:
         for equation in body.equations:
-            if (
-                equation.primitive == "pmap"
-                and equation.device
-                and equation.device.mesh.size > program.devices
-            ):
-                raise too_many_devices(
-                    asked, equation.name or "the function", equation.device.mesh.size, program.devices
-                )
+            if equation.primitive != "pmap" or equation.device is None:
+                continue
+            name, size = equation.name or "the function", equation.device.mesh.size
+            if size == 0:
+                raise no_slices(asked, name)
+            if size > program.devices:
+                raise too_many_devices(asked, name, size, program.devices)
 
 
 def _call_text(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +15,17 @@ import pytest
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from jaxprviz import draw, explain, show_placement, trace
+from jaxprviz import (
+    Figure,
+    JaxprvizError,
+    draw,
+    explain,
+    explore,
+    from_json,
+    legend,
+    show_placement,
+    trace,
+)
 from jaxprviz.program import Program
 
 W, X = jnp.ones((2, 3)), jnp.ones((4, 2, 3))
@@ -257,3 +271,176 @@ def test_the_devices_of_a_pmap_are_those_that_it_was_given() -> None:
     asked, real = show_placement(f, X, name="result").text, show_placement(f(X), name="result").text
     assert asked.splitlines()[1:] == real.splitlines()[1:]
     assert "device 4 holds result[0:1, :, :], 24 bytes" in asked
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Model:
+    """A tree that holds an array, a number, and a function, as the modules of some libraries do."""
+
+    weight: Any
+    scale: Any
+    activation: Any
+
+
+def test_the_arrays_of_a_tree_with_other_things_are_arguments() -> None:
+    def f(model, x):
+        return model.activation(x @ model.weight) * model.scale if model.scale > 1 else x
+
+    program = trace(f, Model(jnp.ones((3, 3)), 2, jnp.tanh), X)
+    assert program.main.input_names == ("model.weight", "x")
+    assert program.main.constants == ()
+
+
+@pytest.mark.skipif(jax.__version_info__ >= (0, 8), reason="newer JAX marks captured variables itself")
+def test_what_may_be_captured_is_not_said_not_to_be() -> None:
+    def scaled(by):
+        return lambda y: y * by
+
+    def f(w, x):
+        kept = {"w": w}
+        return jax.pmap(lambda y: y * kept["w"] + scaled(kept["w"])(y))(x)
+
+    assert captured(explain(f, W, X)) == ["None for certain; see Not known below."]
+    assert section(explain(f, W, X), "Not known") == [
+        "Which of these inputs <lambda> captures: f32[2,3] (JAX keeps no names there)."
+    ]
+
+
+class Layer:
+    def __init__(self, weight: jax.Array) -> None:
+        self.weight = weight
+
+    def __call__(self, x):
+        return x * self.weight
+
+
+def test_a_method_captures_its_object() -> None:
+    layer = Layer(jnp.arange(6.0).reshape(2, 3))
+
+    def f(x):
+        return jax.pmap(layer.__call__)(x)
+
+    assert captured(explain(f, X)) == [
+        "__call__ captures self.weight f32[2,3], bound as a constant array baked into f when it was traced; "
+        "it enters pmap __call__."
+    ]
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    with pytest.raises(JaxprvizError) as raised:
+        call()
+    return str(raised.value)
+
+
+def varies() -> Figure:
+    f = jax.shard_map(lambda a: a, mesh=mesh(("d",), 8), in_specs=P("d"), out_specs=P())
+    return draw(f, jnp.ones((8, 2)))
+
+
+def too_large() -> Figure:
+    def f(x):
+        over = jax.make_mesh((16,), ("d",))
+        return jax.shard_map(lambda a: a, mesh=over, in_specs=P("d"), out_specs=P("d"))(x)
+
+    return draw(f, jnp.ones((16, 2)))
+
+
+REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
+    "the result in the place of the function": (
+        lambda: draw(X),  # pyright: ignore[reportArgumentType]
+        "jaxprviz was asked to trace f32[4,2,3]: an array can't be called\n"
+        "Pass the function itself and then its arguments: draw(f, x, y), not draw(f(x, y)).",
+    ),
+    "no slice": (
+        lambda: draw(jax.pmap(jnp.sin), jnp.ones((0, 3))),
+        "jaxprviz was asked to trace sin(f32[0,3]): pmap of sin splits an axis of size 0: it is given no slice, so "
+        "no device has anything to do\nSplit an axis of at least one element.",
+    ),
+    "copies that may differ": (
+        varies,
+        "jaxprviz was asked to trace <lambda>(f32[8,2]): out_specs=P() of shard_map says that the devices along "
+        "the mesh axes it does not name all make the same result, and by what JAX knows they may differ\n"
+        "Name these axes in out_specs to join the parts, or make the results equal (jax.lax.psum, pmean or "
+        "all_gather over these axes). If they are equal and JAX does not see it: check_vma=False.",
+    ),
+    "a mesh that is too large": (
+        too_large,
+        "jaxprviz was asked to trace f(f32[16,2]): a mesh of 16 needs 16 devices, and there are 8\n"
+        "Make it smaller, simulate more devices with jaxprviz.use_devices(16) before JAX starts (in a notebook: "
+        "restart the kernel first), or take a jax.sharding.AbstractMesh, which needs none.",
+    ),
+    "a shape of other things": (
+        lambda: draw(jnp.sin, jax.ShapeDtypeStruct(("many", 2), jnp.float32)),  # pyright: ignore[reportArgumentType]
+        "jaxprviz was asked to trace sin(f32[many,2]): the argument x is a jax.ShapeDtypeStruct of a shape whose "
+        "sizes are no whole numbers\nGive it sizes such as 4: jax.ShapeDtypeStruct((4, 3), jnp.float32).",
+    ),
+    "no path": (
+        lambda: legend().save(None),  # pyright: ignore[reportArgumentType]
+        'save the figure: None is no path of a file\nPass the name of a file: figure.save("f.svg").',
+    ),
+    "a path that no system takes": (
+        lambda: legend().save("a\0.svg"),
+        "save the figure: 'a\\x00.svg' is no path of a file\nPass the name of a file: figure.save(\"f.svg\").",
+    ),
+    "no text": (
+        lambda: from_json(None),  # pyright: ignore[reportArgumentType]
+        "read a program from JSON: it is a value of type NoneType, not a text\n"
+        'Read a file that `figure.save("....json")` wrote; make it again if it was changed.',
+    ),
+    "arguments in the place of controls": (
+        lambda: explore(jnp.add, W, X),
+        "explore(add): it was given an array where the control of a parameter of build is expected\n"
+        "build(devices, batch) returns (function, args) for the position of the sliders: explore(build). To draw "
+        "one program: draw(f, w, x).",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_mistake_gets_one_message(name: str) -> None:
+    call, message = REFUSALS[name]
+    assert refusal(call) == message
+
+
+def test_a_name_that_is_too_long(tmp_path: Path) -> None:
+    assert "(File name too long)" in refusal(lambda: legend().save(tmp_path / f"{'a' * 300}.txt"))
+
+
+@pytest.mark.parametrize("in_axes", [-1, (0, -1)], ids=str)
+def test_pmap_does_not_count_from_the_end(in_axes: Any) -> None:
+    text = refusal(
+        lambda: draw(jax.pmap(lambda a, b: a, in_axes=in_axes), jnp.ones((3, 4)), jnp.ones((4, 3)))
+    )
+    assert text.endswith(
+        "was given an axis below 0, and pmap does not count axes from the end\n"
+        "Count from the front in in_axes and out_axes: the last axis of an array x is x.ndim - 1."
+    )
+
+
+@pytest.mark.skipif(jax.__version_info__ < (0, 8), reason="older JAX nests pmaps")
+def test_a_pmap_in_a_pmap() -> None:
+    assert refusal(lambda: draw(jax.pmap(jax.pmap(jnp.sin)), jnp.ones((2, 2, 3)))) == (
+        "jaxprviz was asked to trace sin(f32[2,2,3]): it has a pmap inside a pmap, which JAX does not trace from "
+        "0.8 on\nMake the inner one a vmap, or use shard_map over a mesh of two axes."
+    )
+
+
+def test_a_slider_to_a_mesh_that_is_too_large() -> None:
+    def build(devices):
+        over = jax.make_mesh((devices,), ("d",))
+        f = jax.shard_map(lambda a: a, mesh=over, in_specs=P("d"), out_specs=P("d"))
+        return f, (jax.ShapeDtypeStruct((devices, 2), jnp.float32),)
+
+    explorer = explore(build, devices=(1, 16))
+    explorer.set(devices=16)
+    assert explorer.error is not None
+    assert explorer.error.splitlines()[0] == "build failed: a mesh of 16 needs 16 devices, and there are 8"
+
+
+def test_one_path_to_open_is_enough() -> None:
+    def f(x):
+        return jax.jit(lambda y: jnp.sin(y) * 2)(x) + 1
+
+    assert draw(f, X, budget=1, open="0").dot == draw(f, X, budget=1, open=["0"]).dot
+    assert draw(f, X, budget=1, open="0").dot != draw(f, X, budget=1).dot
