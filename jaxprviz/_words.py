@@ -112,8 +112,11 @@ def origin_text(origin: Origin) -> str:
         name = body.input_names[body.inputs.index(variable)]
         which = name if name is not None else f"number {body.inputs.index(variable) + 1}"
         return f"argument {one_line(which)} of {title_of(scope)}"
-    if any(constant.variable == variable for constant in body.constants):
-        return f"a constant array baked into {title_of(scope)} when it was traced"
+    for constant in body.constants:
+        if constant.variable == variable and constant.leaked:
+            return f"a tracer that leaked out of another trace into {title_of(scope)}"
+        if constant.variable == variable:
+            return f"a constant array baked into {title_of(scope)} when it was traced"
     for equation in body.equations:
         if variable in equation.results:
             what = one_line(equation.name or equation.primitive)

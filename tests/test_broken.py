@@ -327,6 +327,22 @@ def test_a_method_captures_its_object() -> None:
     ]
 
 
+def test_a_leaked_tracer_is_no_constant_array() -> None:
+    leaked: list[jax.Array] = []
+    jax.make_jaxpr(leaked.append)(W)
+
+    def f(x):
+        return jax.pmap(lambda y: y + leaked[0])(x)
+
+    text = explain(f, X)
+    assert "constant array" not in text
+    if jax.__version_info__ >= (0, 8):
+        assert captured(text) == [
+            "<lambda> captures leaked[0] f32[2,3], bound as a tracer that leaked out of another trace into f; it "
+            "enters pmap <lambda>."
+        ]
+
+
 def refusal(call: Callable[[], Any]) -> str:
     with pytest.raises(JaxprvizError) as raised:
         call()
