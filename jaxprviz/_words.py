@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxprviz._facts import Layout
 from jaxprviz._scope import Origin, Scope
 from jaxprviz._text import one_line
-from jaxprviz.program import Equation, Literal, Mesh
+from jaxprviz.program import Boundary, Equation, Literal, Mesh
 
 SILENT = frozenset({"axis_index", "pvary", "pcast", "pbroadcast", "preduced_type"})
 """Primitives that name mesh axes and yet send nothing."""
@@ -141,7 +141,7 @@ def result_name(scope: Scope, variable: int) -> str | None:
         place = here.body.outputs.index(returned)
         if here.parent is None or here.call is None or here.equation is None:
             return here.body.output_names[place] or scope.name(variable)
-        if place not in here.call.outputs:
-            break
+        if place not in here.call.outputs or here.equation.boundary is Boundary.LOOP:
+            break  # what a loop returns is the last of its steps, or all of them stacked
         returned, here = here.equation.results[here.call.outputs.index(place)], here.parent
     return scope.name(variable)

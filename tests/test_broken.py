@@ -205,6 +205,21 @@ def test_the_result_of_an_inner_pmap_is_not_that_of_the_program() -> None:
     assert made == ["the result of <lambda> f32[4,2,3]", "result f32[4,2,3]"]
 
 
+def test_the_result_of_one_step_is_not_that_of_the_loop() -> None:
+    def f(w, xs):
+        def body(c, x):
+            return c, jax.pmap(lambda y: y * 2)(x)
+
+        return jax.lax.scan(body, w, xs)
+
+    made = [
+        line.strip().split(":")[0]
+        for line in explain(f, W, jnp.ones((5, 4, 2, 3))).splitlines()
+        if " makes " in line
+    ]
+    assert made == ["the result of <lambda> f32[4,2,3]"]
+
+
 def mesh(names: tuple[str, ...], *shape: int, backwards: bool = False) -> Mesh:
     devices = np.array(jax.devices())[::-1] if backwards else np.array(jax.devices())
     return Mesh(devices.reshape(shape), names)
