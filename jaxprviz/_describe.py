@@ -46,6 +46,7 @@ def describe(program: Program) -> str:
         ("Captured variables", _capture_lines(scopes, known=not unknown)),
         ("Constants", _constant_lines(scopes)),
         *_placement_sections(scopes),
+        ("Outside of the device scopes", _elsewhere_lines(program, scopes)),
         ("What the devices exchange", _collective_lines(scopes)),
         ("Not known", unknown),
     ]
@@ -149,6 +150,50 @@ def _placement_sections(scopes: Iterable[Scope]) -> Iterator[tuple[str, list[str
         entering = [_entering_line(scope, crossing) for crossing in placed.entering]
         leaving = [_leaving_line(scope, crossing) for crossing in placed.leaving]
         yield title, _listed([*entering, *leaving])
+
+
+def _elsewhere_lines(program: Program, scopes: Iterable[Scope]) -> list[str]:
+    """The arguments and results that cross into no device scope, of a program that has one."""
+    held = [scope for scope in scopes if placement(scope) is not None]
+    if not held:
+        return []
+    entering: set[int] = set()
+    leaving: set[str | None] = set()
+    for scope in held:
+        parent, equation = scope.parent, scope.equation
+        assert parent is not None and equation is not None
+        entering |= {found for atom in equation.operands if (found := _argument(parent, atom)) is not None}
+        leaving |= {result_name(parent, result) for result in equation.results}
+    body = program.main
+    lines = [
+        _elsewhere_line(f"argument {name or position + 1}", body.types[variable], "enters")
+        for position, (name, variable) in enumerate(zip(body.input_names, body.inputs, strict=True))
+        if variable not in entering
+    ]
+    lines += [
+        _elsewhere_line(name or "result", _atom_type(body, atom), "comes from")
+        for name, atom in zip(body.output_names, body.outputs, strict=True)
+        if name not in leaving
+    ]
+    return _listed(lines)
+
+
+def _argument(scope: Scope, atom: Atom) -> int | None:
+    """The variable of the outermost scope that an atom is, through all boundaries; None when it is made inside."""
+    here: Scope | None = scope
+    while isinstance(atom, int) and here is not None:
+        if here.parent is None:
+            return atom
+        outer = here.outside(atom)
+        if outer is None:
+            return None
+        atom, here = outer, here.parent
+    return None
+
+
+def _elsewhere_line(name: str, kind: Type, verb: str) -> str:
+    size = f", {bytes_text(kind.nbytes)}" if kind.nbytes is not None else ""
+    return f"{name} {kind.short}{size}: {verb} none of them as it is; the caller and the compiler decide its place."
 
 
 def _entering_line(scope: Scope, crossing: Crossing) -> str:

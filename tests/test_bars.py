@@ -80,6 +80,11 @@ def test_a_captured_intermediate() -> None:
 
     assert said(f, W, X) == Said((("g", "h", False),), (COPIED, SPLIT), (SPLIT,))
     assert "g captures h f32[2,3], bound as the result of mul in f (line " in explain(f, W, X)
+    assert (
+        "Outside of the device scopes\n  argument w f32[2,3], 24 bytes: enters none of them as it is; the caller and "
+        "the compiler decide its place."
+    ) in explain(f, W, X)
+    assert "Outside" not in explain(question, W, X)
 
 
 def test_a_captured_constant() -> None:
