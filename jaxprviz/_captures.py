@@ -1,8 +1,11 @@
 """Which variables the inner functions of a program capture.
 
 JAX marks a captured input with an empty name where it keeps names.  Where it keeps none (a pmap of JAX 0.7,
-the branches of a cond, everything after grad) the function's own code tells: a variable that has the name of
-one of the code's closure cells, and of none of its arguments, is captured.  What neither tells is unknown.
+the branches of a cond, everything after grad) there are two other witnesses.  The function's own code: a
+variable that has the name of one of the code's closure cells, and of none of its arguments, is captured.  And
+the wiring: what differentiation hands to the functions that it makes (cotangents, values saved on the way
+forward, what it moved out of the function) are operands of its own, that no function of the program captures.
+What neither tells is unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Iterator
 
 from jaxprviz._facts import Capture
 from jaxprviz._scope import Scope
-from jaxprviz.program import Boundary, Program
+from jaxprviz.program import Body, Boundary, Program
 
 _ROOT = re.compile(r"[^.\[]*")
 
@@ -34,11 +37,56 @@ def is_captured(scope: Scope, position: int) -> bool | None:
     marked = call.captured[position]
     if marked is not None:
         return marked
+    if is_residual(scope, position):
+        return False
     forwarded = _forwarded(scope)
     if forwarded is not None:
         return is_captured(forwarded, position)
     first = _first_argument(scope)
     return False if first is not None and position >= first else _captured_by_name(scope, position)
+
+
+def is_residual(scope: Scope, position: int) -> bool:
+    """Whether an input of a scope is one that differentiation made: saved on the way forward, or sent back.
+
+    The function that transposition makes has no other inputs.  Of one made by `jvp` alone they are those that
+    an equation around it makes which was written in the function itself: it was moved out.
+    """
+    call, parent = scope.call, scope.parent
+    if call is None or parent is None or call.captured[position] is not None:
+        return False
+    by = _transforms(scope)
+    if "transpose" in by:
+        return True
+    outer = scope.outside(scope.body.inputs[position])
+    return "jvp" in by and isinstance(outer, int) and _moved_out(parent, scope.body, outer)
+
+
+def _transforms(scope: Scope) -> set[str]:
+    """By what JAX made a scope, and those around it."""
+    found: set[str] = set()
+    here: Scope | None = scope
+    while here is not None and here.equation is not None:
+        found.update(here.equation.transforms)
+        here = here.parent
+    return found
+
+
+def _moved_out(parent: Scope, body: Body, variable: int) -> bool:
+    """Whether a variable is made by an equation that stands around a function and was written in it."""
+    own, around = body.source, parent.body.source
+    if own is None or own == around:
+        return False
+    for equation in parent.body.equations:
+        if variable in equation.results:
+            source = equation.source
+            # A function is known by its name and file: its lines are those from its first one on.
+            return (
+                source is not None
+                and (source.function, source.file) == (own.function, own.file)
+                and source.line >= own.line
+            )
+    return False
 
 
 def _forwarded(scope: Scope) -> Scope | None:

@@ -372,12 +372,10 @@ def scope_names(equation: Any) -> tuple[str, ...]:
     return tuple(str(part.name) for part in stack if type(part).__name__ == "Scope")
 
 
-def is_derived(equation: Any) -> bool:
-    """Whether differentiation made an equation: it has the source of the one that it is the derivative of."""
+def transform_names(equation: Any) -> tuple[str, ...]:
+    """What JAX made an equation by, outermost first: `"jvp"`, `"transpose"`, `"vmap"`."""
     stack = getattr(equation.source_info.name_stack, "stack", ())
-    return any(
-        type(part).__name__ == "Transform" and str(part.name) in ("jvp", "transpose") for part in stack
-    )
+    return tuple(str(part.name) for part in stack if type(part).__name__ == "Transform")
 
 
 def effect_names(equation: Any) -> tuple[str, ...]:

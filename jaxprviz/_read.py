@@ -17,19 +17,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxprviz import _jax
-from jaxprviz._primitives import Held, Rule, rule_of
+from jaxprviz._primitives import Rule, rule_of
+from jaxprviz._read_devices import collective_axes, device_scope
+from jaxprviz._read_names import arguments_after_self, closure, name_inside, old_pmap_captures, pmap_names
 from jaxprviz.program import (
     Atom,
     Body,
     Call,
     Constant,
-    DeviceScope,
     Equation,
     Literal,
-    Mesh,
     Program,
     Source,
-    Spec,
 )
 
 _SHOWN = 8
@@ -39,8 +38,6 @@ _LONGEST = 160
 """Characters of a parameter's text."""
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-
-_COLLECTIVE_AXES = ("axes", "axis_name", "axes_names", "axis_names")
 
 
 def read(jaxpr: Any, name: str | None = None, constant_names: Mapping[int, str] | None = None) -> Program:
@@ -116,21 +113,21 @@ class _Reader:
             function, file, line = (
                 (code.co_name, code.co_filename, code.co_firstlineno) if code else (None, None, None)
             )
-            names = _pmap_names(jaxpr, code)
+            names = pmap_names(jaxpr, code)
         return Body(
             name=given_name or function,
             types=tuple(variables.types),
             constants=tuple(
-                replace(constant, name=_name_inside(constant.name, code)) for constant in constants
+                replace(constant, name=name_inside(constant.name, code)) for constant in constants
             ),
             inputs=inputs,
             input_names=names,
             equations=equations,
             outputs=outputs,
             output_names=_jax.result_paths(jaxpr),
-            closure=_closure(code),
+            closure=closure(code),
             globals=tuple(code.co_names) if code is not None else (),
-            arguments=_arguments_after_self(code),
+            arguments=arguments_after_self(code),
             source=Source(function, line, _jax.public_file(file)) if function and file and line else None,
             wrapper=_jax.is_pmap_function(jaxpr),
         )
@@ -146,16 +143,17 @@ class _Reader:
         rule = rule_of(primitive)
         operands = tuple(atom(var) for var in equation.invars)
         held = tuple(rule.hold(equation))
-        device = _device(equation)
+        device = device_scope(equation)
         name = equation.params.get("name")
         own = None
-        derived = derived or _jax.is_derived(equation)
+        transforms = _jax.transform_names(equation)
+        derived = derived or "jvp" in transforms or "transpose" in transforms
         source = _jax.source_of(equation)
         if derived and source is not None:
             source = replace(source, assigned=())  # the names are those of what it is the derivative of
         if primitive == "xla_pmap":
             own = name
-            held = tuple(_old_pmap_captures(equation, body) for body in held)
+            held = tuple(old_pmap_captures(equation, body) for body in held)
         calls = tuple(
             Call(
                 self.body(body.jaxpr, own, derived),
@@ -180,10 +178,11 @@ class _Reader:
             calls=calls,
             boundary=rule.boundary if calls else None,
             device=device,
-            axes=_axes(equation) if not calls else (),
+            axes=collective_axes(equation) if not calls else (),
             source=source,
             scopes=_jax.scope_names(equation),
             effects=_jax.effect_names(equation),
+            transforms=transforms,
         )
 
 
@@ -217,16 +216,6 @@ def _named_here(equation: Equation, own: set[str | None]) -> Equation:
     if source is None or source.function in own or not source.assigned:
         return equation
     return replace(equation, source=replace(source, assigned=()))
-
-
-def _name_inside(name: str | None, code: types.CodeType | None) -> str | None:
-    """The name of a constant as the code that uses it calls it: `self.w` in a method of the model `m`."""
-    root, _, attribute = (name or "").partition(".")
-    first = attribute.partition(".")[0].partition("[")[0]
-    if code is None or not first or root in (*code.co_freevars, *code.co_names):
-        return name
-    is_method = code.co_varnames[: min(code.co_argcount, 1)] == ("self",) and first in code.co_names
-    return f"self.{attribute}" if is_method else name
 
 
 # --- text ---------------------------------------------------------------------------------------------------
@@ -276,127 +265,3 @@ def _param_text(value: Any) -> str:
         text = str(value)
     text = " ".join(_ADDRESS.sub("", text).split())
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-# --- devices ------------------------------------------------------------------------------------------------
-
-
-def _axes(equation: Any) -> tuple[str, ...]:
-    """The mesh axes that a collective works along.  Numbers among them are axes of the array, from vmap."""
-    for key in _COLLECTIVE_AXES:
-        value = equation.params.get(key)
-        if value is None:
-            continue
-        names = value if isinstance(value, (tuple, list)) else (value,)
-        named = tuple(_jax.axis_name(name) for name in names if isinstance(name, str) or _jax.is_axis(name))
-        if named:
-            return named
-    return ()
-
-
-def _device(equation: Any) -> DeviceScope | None:
-    read_device = _DEVICE_SCOPES.get(equation.primitive.name)
-    return None if read_device is None else read_device(equation)
-
-
-def _shard_map(equation: Any) -> DeviceScope:
-    params = equation.params
-    mesh = _jax.read_mesh(params["mesh"])
-    names = tuple(name for name, _ in mesh.axes)
-    if "auto" in params:
-        manual = set(names) - set(map(_jax.axis_name, params["auto"]))  # up to 0.6
-    else:
-        manual = set(map(_jax.axis_name, params.get("newly_manual_axes", params.get("manual_axes", names))))
-    return DeviceScope(
-        mesh=mesh,
-        manual=tuple(name for name in names if name in manual),
-        in_specs=_specs(params, "in", equation.invars),
-        out_specs=_specs(params, "out", equation.outvars),
-        mapped=False,
-        checked=bool(params.get("check_vma", params.get("check_rep", False))),
-    )
-
-
-def _specs(params: Mapping[str, Any], side: str, variables: Sequence[Any]) -> tuple[Spec | None, ...]:
-    ranks = [len(getattr(var.aval, "shape", ())) for var in variables]
-    if f"{side}_specs" in params:
-        return tuple(
-            _jax.read_spec(spec, rank) for spec, rank in zip(params[f"{side}_specs"], ranks, strict=True)
-        )
-    return tuple(  # up to 0.5: for each array a dict from its axes to mesh axes
-        tuple(tuple(map(_jax.axis_name, names.get(axis, ()))) for axis in range(rank))
-        for names, rank in zip(params[f"{side}_names"], ranks, strict=True)
-    )
-
-
-def _xla_pmap(equation: Any) -> DeviceScope:
-    params = equation.params
-    axis = _jax.axis_name(params["axis_name"])
-
-    def spec(var: Any, mapped: int | None) -> Spec:
-        return tuple((axis,) if place == mapped else () for place in range(len(var.aval.shape)))
-
-    return DeviceScope(
-        mesh=Mesh(((axis, int(params["global_axis_size"])),), _jax.device_ids(params.get("devices") or ())),
-        manual=(axis,),
-        in_specs=tuple(map(spec, equation.invars, params["in_axes"])),
-        out_specs=tuple(map(spec, equation.outvars, params["out_axes"])),
-        mapped=True,
-    )
-
-
-_DEVICE_SCOPES = {"shard_map": _shard_map, "xla_pmap": _xla_pmap}
-
-
-# --- what pmap forgets --------------------------------------------------------------------------------------
-
-
-def _own_arguments(code: types.CodeType | None) -> tuple[str, ...] | None:
-    """The names of a function's own arguments; None when it takes any number of them."""
-    if code is None or code.co_flags & 0x0C:  # *args or **kwargs
-        return None
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
-
-def _is_of_a_class(code: types.CodeType) -> bool:
-    """Whether a function was defined in a class: what comes first may be bound already."""
-    return code.co_qualname.split(".")[-2:-1] not in ([], ["<locals>"])
-
-
-def _closure(code: types.CodeType | None) -> tuple[str, ...] | None:
-    """The names by which a function holds what is outside: of a method `self` too; None when not known."""
-    if code is None or not _is_of_a_class(code):
-        return code.co_freevars if code is not None else None
-    return (*code.co_freevars, "self") if code.co_varnames[:1] == ("self",) else None
-
-
-def _arguments_after_self(code: types.CodeType | None) -> tuple[str, ...] | None:
-    """The names of a function's own arguments without the object that a method is bound to."""
-    own = _own_arguments(code)
-    if own is None or code is None or not _is_of_a_class(code):
-        return own
-    return own[1:] if own[:1] == ("self",) else None
-
-
-def _pmap_names(jaxpr: Any, code: types.CodeType | None) -> tuple[str | None, ...]:
-    """The names of a pmapped function's inputs: JAX 0.8 and newer call them all `flat_args[k]`."""
-    kept = _jax.arg_names(jaxpr)
-    flat = [position for position, name in enumerate(kept) if name and name.startswith("flat_args[")]
-    own = _own_arguments(code) or ()
-    if own[:1] == ("self",) and len(own) == len(flat) + 1:
-        own = own[1:]
-    names: list[str | None] = [None] * len(kept)
-    if len(own) == len(flat):  # otherwise an argument is a tree of arrays, and which is which is not known
-        for position, name in zip(flat, own, strict=True):
-            names[position] = name
-    return tuple(names)
-
-
-def _old_pmap_captures(equation: Any, body: Held) -> Held:
-    """Which inputs of a pmap of JAX 0.7 are captured: captured ones come first and are not mapped.
-
-    JAX keeps no names, and an argument with `in_axes=None` looks just the same: those are not known here.
-    """
-    axes = equation.params["in_axes"]
-    whole = next((position for position, axis in enumerate(axes) if axis is not None), len(axes))
-    return replace(body, captured=tuple(None if position < whole else False for position in range(len(axes))))

@@ -36,17 +36,75 @@ class Boundary(StrEnum):
     DEVICE = "device"
     DIFFERENTIATION = "differentiation"
     KERNEL = "kernel"
+    NAME = "name"
     UNKNOWN = "unknown"
 
 
 class Role(StrEnum):
-    """What an input of a body is to the equation that holds the body."""
+    """What an input of a body is to the equation that holds the body.
+
+    OPERAND is a plain one; CONST the same in each step of a loop; CARRY what a loop hands on; SLICED one slice a
+    step; PREDICATE what decides which branch runs; RESIDUAL what differentiation saved, or sends back; INDEX a
+    position in a kernel's grid; OUTPUT a reference that a kernel writes; SCRATCH its working memory.
+    """
 
     OPERAND = "operand"
     CONST = "const"
     CARRY = "carry"
     SLICED = "sliced"
+    PREDICATE = "predicate"
+    RESIDUAL = "residual"
+    INDEX = "index"
+    OUTPUT = "output"
+    SCRATCH = "scratch"
     UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """The devices of a device scope, as named axes.
+
+    Attributes:
+        axes: name and size of each axis, in the mesh's own order.  The one axis of a pmap without `axis_name`
+            has the empty name.
+        ids: JAX's numbers of the devices, the last axis fastest; empty where they count up from 0, and where
+            the mesh has no devices yet.
+        kinds: JAX's type of each axis: `"auto"` (the compiler decides), `"explicit"` (the types say it) or
+            `"manual"` (the program runs once a device); empty where it is not known.
+    """
+
+    axes: tuple[tuple[str, int], ...]
+    ids: tuple[int, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The number of devices."""
+        return math.prod(size for _, size in self.axes)
+
+    def without(self, names: Collection[str]) -> Mesh:
+        """The mesh of one position along each of these axes."""
+        left = tuple(axis for axis in self.axes if axis[0] not in names)
+        return self if left == self.axes else Mesh(left)
+
+    def length(self, name: str) -> int:
+        """The size of one axis.  Raises KeyError when the mesh has no such axis."""
+        return dict(self.axes)[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """How an array is asked to lie over the devices: JAX's `NamedSharding`.
+
+    Attributes:
+        mesh: the devices.
+        spec: for each axis of the array the mesh axes that split it.
+        free: the axes of the array that are left to the compiler (`PartitionSpec.UNCONSTRAINED`).
+    """
+
+    mesh: Mesh
+    spec: Spec
+    free: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +120,9 @@ class Type:
         varying: the mesh axes along which JAX's own types say that the value differs from device to device
             (`vma`); empty where they say nothing.
         spec: how an Explicit mesh's type splits each axis; None where the type has no sharding.
+        mesh: the mesh that `spec` speaks of; None where there is no spec.
+        unreduced: the mesh axes over which the value is a sum that was not made yet; empty where JAX's own
+            types say nothing of it.
         kind: array, mutable reference, or anything else.
     """
 
@@ -72,6 +133,8 @@ class Type:
     varying: tuple[str, ...] = ()
     spec: Spec | None = None
     kind: Kind = Kind.ARRAY
+    mesh: Mesh | None = None
+    unreduced: tuple[str, ...] = ()
 
     @property
     def short(self) -> str:
@@ -132,35 +195,6 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Mesh:
-    """The devices of a device scope, as named axes.
-
-    Attributes:
-        axes: name and size of each axis, in the mesh's own order.  The one axis of a pmap without `axis_name`
-            has the empty name.
-        ids: JAX's numbers of the devices, the last axis fastest; empty where they count up from 0, and where
-            the mesh has no devices yet.
-    """
-
-    axes: tuple[tuple[str, int], ...]
-    ids: tuple[int, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """The number of devices."""
-        return math.prod(size for _, size in self.axes)
-
-    def without(self, names: Collection[str]) -> Mesh:
-        """The mesh of one position along each of these axes."""
-        left = tuple(axis for axis in self.axes if axis[0] not in names)
-        return self if left == self.axes else Mesh(left)
-
-    def length(self, name: str) -> int:
-        """The size of one axis.  Raises KeyError when the mesh has no such axis."""
-        return dict(self.axes)[name]
-
-
-@dataclass(frozen=True, slots=True)
 class DeviceScope:
     """What a `shard_map` or a `pmap` says about devices.
 
@@ -180,6 +214,34 @@ class DeviceScope:
     out_specs: tuple[Spec | None, ...]
     mapped: bool = False
     checked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The part of one array that one step of a kernel's grid works on.
+
+    Attributes:
+        shape: its size along each axis of the array; None where the axis is taken away.
+        index: which block each step takes, as text in the grid's letters: `"(i, 0)"`; None where it is not known.
+        space: the memory that it is in; None where the program does not say.
+    """
+
+    shape: tuple[int | None, ...]
+    index: str | None = None
+    space: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What a `pallas_call` says about its grid.
+
+    Attributes:
+        grid: the number of steps along each axis; a symbolic one is its text.  Empty: one step.
+        blocks: one an operand and then one a result of the kernel; None where the whole array is there.
+    """
+
+    grid: tuple[int | str, ...]
+    blocks: tuple[Block | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +276,7 @@ class Equation:
         primitive: JAX's name of the primitive; `"pmap"` for a pmap however JAX spells it.
         operands: what it reads.
         results: the variables that it binds, by number.
-        name: the name of the function that it calls, where it has one.
+        name: the name of the function that it calls, where it has one; of a callback, the host's function.
         params: its parameters as text, sorted by name; bodies, meshes and specs left out.
         calls: the bodies that it holds.
         boundary: what sort of border it is; None when it holds no body.
@@ -223,6 +285,12 @@ class Equation:
         source: where it was written; None when that is not known.
         scopes: the names of the `jax.named_scope`s around it, outermost first.
         effects: the names of its effects, sorted.
+        transforms: what JAX made it by, outermost first: `"jvp"`, `"transpose"`, `"vmap"`; empty for an equation as the
+            program wrote it.
+        in_shardings: how its operands are asked to lie over devices, one an operand (None: nothing is said); empty
+            where it says nothing of any.
+        out_shardings: the same of its results.
+        kernel: what it says about a kernel's grid; None when it is no kernel.
     """
 
     primitive: str
@@ -237,6 +305,10 @@ class Equation:
     source: Source | None = None
     scopes: tuple[str, ...] = ()
     effects: tuple[str, ...] = ()
+    transforms: tuple[str, ...] = ()
+    in_shardings: tuple[Sharding | None, ...] = ()
+    out_shardings: tuple[Sharding | None, ...] = ()
+    kernel: Kernel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,12 +375,15 @@ class Program:
         root: the number of the outermost body.
         jax: the version of the JAX that traced it.
         devices: the number of devices that JAX had then.
+        shardings: how the actual arguments lay over devices, one an input of the outermost body (None: on one
+            device, or an example shape); empty where none was spread.
     """
 
     bodies: tuple[Body, ...]
     root: int
     jax: str
     devices: int
+    shardings: tuple[Sharding | None, ...] = ()
 
     @property
     def main(self) -> Body:

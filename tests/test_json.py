@@ -175,7 +175,7 @@ EQUATION = (*BODY, "equations", 0)
         (
             changed(*EQUATION, "boundary", to=lambda _: "wall"),
             'program.bodies[1].equations[0].boundary is "wall", not one of '
-            "call, loop, branch, device, differentiation, kernel, unknown",
+            "call, loop, branch, device, differentiation, kernel, name, unknown",
         ),
         (
             changed(*EQUATION, "device", "mesh", "axes", 0, to=lambda _: ["i"]),

@@ -1,0 +1,71 @@
+"""The names that functions give to what is inside and outside of them, read from their code."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import replace
+from typing import Any
+
+from jaxprviz import _jax
+from jaxprviz._primitives import Held
+
+
+def _own_arguments(code: types.CodeType | None) -> tuple[str, ...] | None:
+    """The names of a function's own arguments; None when it takes any number of them."""
+    if code is None or code.co_flags & 0x0C:  # *args or **kwargs
+        return None
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _is_of_a_class(code: types.CodeType) -> bool:
+    """Whether a function was defined in a class: what comes first may be bound already."""
+    return code.co_qualname.split(".")[-2:-1] not in ([], ["<locals>"])
+
+
+def closure(code: types.CodeType | None) -> tuple[str, ...] | None:
+    """The names by which a function holds what is outside: of a method `self` too; None when not known."""
+    if code is None or not _is_of_a_class(code):
+        return code.co_freevars if code is not None else None
+    return (*code.co_freevars, "self") if code.co_varnames[:1] == ("self",) else None
+
+
+def arguments_after_self(code: types.CodeType | None) -> tuple[str, ...] | None:
+    """The names of a function's own arguments without the object that a method is bound to."""
+    own = _own_arguments(code)
+    if own is None or code is None or not _is_of_a_class(code):
+        return own
+    return own[1:] if own[:1] == ("self",) else None
+
+
+def pmap_names(jaxpr: Any, code: types.CodeType | None) -> tuple[str | None, ...]:
+    """The names of a pmapped function's inputs: JAX 0.8 and newer call them all `flat_args[k]`."""
+    kept = _jax.arg_names(jaxpr)
+    flat = [position for position, name in enumerate(kept) if name and name.startswith("flat_args[")]
+    own = _own_arguments(code) or ()
+    if own[:1] == ("self",) and len(own) == len(flat) + 1:
+        own = own[1:]
+    names: list[str | None] = [None] * len(kept)
+    if len(own) == len(flat):  # otherwise an argument is a tree of arrays, and which is which is not known
+        for position, name in zip(flat, own, strict=True):
+            names[position] = name
+    return tuple(names)
+
+
+def old_pmap_captures(equation: Any, body: Held) -> Held:
+    """Which inputs of a pmap of JAX 0.7 are captured: captured ones come first and are not mapped.
+
+    JAX keeps no names, and an argument with `in_axes=None` looks just the same: those are not known here.
+    """
+    axes = equation.params["in_axes"]
+    whole = next((position for position, axis in enumerate(axes) if axis is not None), len(axes))
+    return replace(body, captured=tuple(None if position < whole else False for position in range(len(axes))))
+
+
+def name_inside(name: str | None, code: types.CodeType | None) -> str | None:
+    """The name of a constant as the code that uses it calls it: `self.w` in a method of the model `m`."""
+    root, _, attribute = (name or "").partition(".")
+    first = attribute.partition(".")[0].partition("[")[0]
+    if code is None or not first or root in (*code.co_freevars, *code.co_names):
+        return name
+    is_method = code.co_varnames[: min(code.co_argcount, 1)] == ("self",) and first in code.co_names
+    return f"self.{attribute}" if is_method else name
