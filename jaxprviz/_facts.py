@@ -149,3 +149,29 @@ class Placement:
 
     entering: tuple[Crossing, ...]
     leaving: tuple[Crossing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How the value of one variable differs over the devices that run its scope.
+
+    An axis of one device is in none of the sets: there is nothing to differ from.
+
+    Attributes:
+        axes: the mesh axes over which the scope runs once a device, those of the outermost device scope first;
+            empty outside of device scopes.
+        varying: the axes along which the value may differ from device to device.
+        unknown: the axes along which nothing is known: a host's answer, or wiring that is not known.
+        unequal: of a variable that left a device scope, the axes along which it is taken to be copied, while
+            the copies may differ; of another the axes along which it was made of such a variable.
+    """
+
+    axes: tuple[str, ...] = ()
+    varying: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
+    unequal: frozenset[str] = frozenset()
+
+    @property
+    def same(self) -> tuple[str, ...]:
+        """The axes along which the value is surely the same on every device, in the order of `axes`."""
+        return tuple(name for name in self.axes if name not in self.varying and name not in self.unknown)
