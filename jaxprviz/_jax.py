@@ -26,7 +26,7 @@ from jax import core
 from jax._src import xla_bridge
 
 from jaxprviz.errors import VersionError
-from jaxprviz.program import Kind, Mesh, Source, Spec, Type
+from jaxprviz.program import Kind, Mesh, Sharding, Source, Spec, Type
 
 OLDEST = (0, 7, 2)
 PMAP_AXIS = "_internal_pmap_axis_name"
@@ -133,13 +133,16 @@ def read_type(aval: Any) -> Type:
     if not hasattr(aval, "shape") or not hasattr(aval, "dtype"):
         return Type(str(aval), kind=Kind.OTHER)
     itemsize = getattr(aval.dtype, "itemsize", None)
+    spec = _explicit_spec(aval)
     return Type(
         dtype=str(aval.dtype),
         shape=tuple(int(size) if isinstance(size, int) else str(size) for size in aval.shape),
         itemsize=int(itemsize) if itemsize is not None else None,
         weak=bool(getattr(aval, "weak_type", False)),
         varying=_varying(aval),
-        spec=_explicit_spec(aval),
+        spec=spec,
+        mesh=None if spec is None else read_mesh(aval.sharding.mesh),
+        unreduced=_unreduced(aval),
     )
 
 
@@ -147,6 +150,13 @@ def _varying(aval: Any) -> tuple[str, ...]:
     manual = getattr(aval, "mat", None)  # from 0.10 on; before, a set of names
     names = getattr(manual, "varying", None) if manual is not None else getattr(aval, "vma", None)
     return tuple(sorted(map(axis_name, names or ())))
+
+
+def _unreduced(aval: Any) -> tuple[str, ...]:
+    """The axes over which a value is a sum not yet made: those that the mesh is manual on, and the others."""
+    manual = getattr(getattr(aval, "mat", None), "unreduced", None) or ()
+    others = getattr(getattr(getattr(aval, "sharding", None), "spec", None), "unreduced", None) or ()
+    return tuple(sorted({axis_name(name) for name in (*manual, *others)}))
 
 
 def _explicit_spec(aval: Any) -> Spec | None:
@@ -171,7 +181,7 @@ def read_spec(spec: Any, rank: int) -> Spec:
 
 
 def _names(entry: Any) -> tuple[str, ...]:
-    if entry is None:
+    if entry is None or entry is jax.sharding.PartitionSpec.UNCONSTRAINED:
         return ()
     return tuple(map(axis_name, entry)) if isinstance(entry, (tuple, list)) else (axis_name(entry),)
 
@@ -179,7 +189,63 @@ def _names(entry: Any) -> tuple[str, ...]:
 def read_mesh(mesh: Any) -> Mesh:
     """A `Mesh` or an `AbstractMesh`."""
     axes = tuple((axis_name(name), int(size)) for name, size in mesh.shape.items())
-    return Mesh(axes, device_ids(np.ravel(mesh.devices)) if isinstance(mesh, jax.sharding.Mesh) else ())
+    ids = device_ids(np.ravel(mesh.devices)) if isinstance(mesh, jax.sharding.Mesh) else ()
+    kinds = getattr(mesh, "axis_types", None)  # up to 0.5 not one an axis
+    named = tuple(kind.name.lower() for kind in kinds) if isinstance(kinds, tuple) else ()
+    return Mesh(axes, ids, named if len(named) == len(axes) else ())
+
+
+def read_sharding(sharding: Any, rank: int) -> Sharding | None:
+    """A `NamedSharding` of an array of this rank; None for all else, which says nothing or can't be told."""
+    if not isinstance(sharding, jax.sharding.NamedSharding):
+        return None
+    free = tuple(
+        axis
+        for axis, entry in enumerate(tuple(sharding.spec))
+        if entry is jax.sharding.PartitionSpec.UNCONSTRAINED
+    )
+    return Sharding(read_mesh(sharding.mesh), read_spec(sharding.spec, rank), free)
+
+
+def sharding_of(value: Any) -> Sharding | None:
+    """How an array lies over several devices; None when it is on one, or nobody said where.
+
+    Args:
+        value: an actual argument: an array, or a `jax.ShapeDtypeStruct` that has a sharding.
+    """
+    sharding = None if is_tracer(value) else getattr(value, "sharding", None)
+    if isinstance(sharding, jax.sharding.NamedSharding):
+        return read_sharding(sharding, len(value.shape)) if sharding.mesh.size > 1 else None
+    if not isinstance(sharding, jax.sharding.Sharding) or len(sharding.device_set) < 2:
+        return None
+    return _sharding_by_slices(sharding, tuple(value.shape))
+
+
+def _sharding_by_slices(sharding: Any, shape: tuple[int, ...]) -> Sharding | None:
+    """How an array lies that has no spec (a pmap's up to 0.8): copied whole, or one axis in one part a device."""
+    slices = sharding.devices_indices_map(shape)
+    starts = [
+        tuple(part.indices(size)[0] for part, size in zip(index, shape, strict=True))
+        for index in slices.values()
+    ]
+    stops = [
+        tuple(part.indices(size)[1] for part, size in zip(index, shape, strict=True))
+        for index in slices.values()
+    ]
+    count = len(slices)
+    mesh = Mesh((("", count),), device_ids(slices))
+    split = [
+        axis
+        for axis, size in enumerate(shape)
+        if {stop[axis] - start[axis] for start, stop in zip(starts, stops, strict=True)} != {size}
+    ]
+    if not split:
+        return Sharding(mesh, ((),) * len(shape))
+    if len(split) > 1 or [start[split[0]] for start in starts] != [
+        k * (shape[split[0]] // count) for k in range(count)
+    ]:
+        return None
+    return Sharding(mesh, tuple(("",) if axis == split[0] else () for axis in range(len(shape))))
 
 
 def device_ids(devices: Iterable[Any]) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ def fold_pmaps(program: Program) -> Program:
             held = pair.equation.calls[0].body
             bodies[held] = _named(_without_adapters(bodies[held], pair.device))
             folded[number] = replace(pair, name=bodies[held].name)
-    return _without_unused(Program(tuple(bodies), program.root, program.jax, program.devices))
+    return _without_unused(replace(program, bodies=tuple(bodies)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,8 @@ def _pair(body: Body, bodies: list[Body]) -> _Pair | None:
     places = tuple(
         body.outputs.index(result) if result in body.outputs else None for result in equation.results
     )
-    device = replace(equation.device, mapped=True)
+    mesh = replace(equation.device.mesh, kinds=())  # a pmap up to 0.7 has no mesh
+    device = replace(equation.device, mapped=True, mesh=mesh)
     return _Pair(body, equation, device, bodies[equation.calls[0].body].name, places)
 
 
@@ -108,6 +109,8 @@ def _with_pmaps(body: Body, folded: Mapping[int, _Pair]) -> Body:
             calls=pair.equation.calls,
             boundary=pair.equation.boundary,
             device=pair.device,
+            in_shardings=(),
+            out_shardings=(),
         )
 
     equations = tuple(pmap(equation) for equation in body.equations)

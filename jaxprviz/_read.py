@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxprviz import _jax
 from jaxprviz._primitives import Rule, rule_of
-from jaxprviz._read_devices import collective_axes, device_scope
+from jaxprviz._read_devices import collective_axes, device_scope, shardings
 from jaxprviz._read_names import arguments_after_self, closure, name_inside, old_pmap_captures, pmap_names
 from jaxprviz.program import (
     Atom,
@@ -144,6 +144,7 @@ class _Reader:
         operands = tuple(atom(var) for var in equation.invars)
         held = tuple(rule.hold(equation))
         device = device_scope(equation)
+        asked_in, asked_out = shardings(equation)
         name = equation.params.get("name")
         own = None
         transforms = _jax.transform_names(equation)
@@ -183,6 +184,8 @@ class _Reader:
             scopes=_jax.scope_names(equation),
             effects=_jax.effect_names(equation),
             transforms=transforms,
+            in_shardings=asked_in,
+            out_shardings=asked_out,
         )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jaxprviz import _jax
-from jaxprviz.program import DeviceScope, Mesh, Spec
+from jaxprviz.program import DeviceScope, Mesh, Sharding, Spec
 
 _COLLECTIVE_AXES = ("axes", "axis_name", "axes_names", "axis_names")
 
@@ -76,3 +76,36 @@ def _xla_pmap(equation: Any) -> DeviceScope:
 
 
 _DEVICE_SCOPES = {"shard_map": _shard_map, "xla_pmap": _xla_pmap}
+
+
+Shardings = tuple[Sharding | None, ...]
+
+
+def shardings(equation: Any) -> tuple[Shardings, Shardings]:
+    """How an equation asks for its operands and its results to lie; empty where it says nothing of any."""
+    place_of = _SHARDINGS.get(equation.primitive.name)
+    if place_of is None:
+        return (), ()
+    asked_in, asked_out = place_of(equation.params)
+    return _read_shardings(asked_in, equation.invars), _read_shardings(asked_out, equation.outvars)
+
+
+def _read_shardings(asked: Sequence[Any], variables: Sequence[Any]) -> Shardings:
+    if len(asked) != len(variables):
+        return ()
+    ranks = (len(getattr(var.aval, "shape", ())) for var in variables)
+    read = tuple(_jax.read_sharding(sharding, rank) for sharding, rank in zip(asked, ranks, strict=True))
+    return read if any(read) else ()
+
+
+def _of_jit(params: Mapping[str, Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+    return params.get("in_shardings", ()), params.get("out_shardings", ())
+
+
+_SHARDINGS: dict[str, Callable[[Mapping[str, Any]], tuple[Sequence[Any], Sequence[Any]]]] = {
+    "jit": _of_jit,
+    "pjit": _of_jit,
+    "sharding_constraint": lambda params: ((), (params["sharding"],)),
+    "reshard": lambda params: ((), (params["dst_sharding"],)),
+    "device_put": lambda params: ((), params["devices"]),
+}

@@ -6,6 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ from jaxprviz._mistakes import explained, no_slices, too_many_devices
 from jaxprviz._names import name_of, reachable_arrays
 from jaxprviz._read import read
 from jaxprviz.errors import TraceError
-from jaxprviz.program import Program
+from jaxprviz.program import Program, Sharding
 
 
 def trace(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
@@ -51,18 +52,21 @@ def trace(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
     constant_names = reachable_arrays(fn)
     try:
         with _jax.whole_tracebacks():
-            jaxpr = _make_jaxpr(fn, args, kwargs)
+            jaxpr, shardings = _make_jaxpr(fn, args, kwargs)
     except Exception as error:
         problem = explained(error, asked)
         if isinstance(problem, TraceError):
             problem.original = error
         raise problem from None
-    program = read(jaxpr, name_of(fn), constant_names)
+    program = replace(read(jaxpr, name_of(fn), constant_names), shardings=shardings)
     _require_devices(program, asked)
     return program
 
 
-def _make_jaxpr(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _make_jaxpr(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, tuple[Sharding | None, ...]]:
+    """The jaxpr, and how the actual arguments lie over devices, one an input (empty when none is spread)."""
     declared = _declared_static(fn, args, kwargs)
     fn, args, kwargs = _without_other_leaves(fn, args, kwargs, declared)
     static = {place for place, value in _places(args, kwargs) if not _is_dynamic(value)} | declared
@@ -82,13 +86,15 @@ _TRACED_STATIC = re.compile(r"Static argument \(index (?P<place>\d+)\) of type .
 
 def _make_jaxpr_of_rest(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static: set[Place]
-) -> Any:
-    if not static:
-        return jax.make_jaxpr(fn)(*args, **kwargs)
-    return jax.make_jaxpr(_closed_over(fn, args, kwargs, static))(
-        *(value for place, value in enumerate(args) if place not in static),
-        **{name: value for name, value in kwargs.items() if name not in static},
-    )
+) -> tuple[Any, tuple[Sharding | None, ...]]:
+    if static:
+        fn = _closed_over(fn, args, kwargs, static)
+        args = tuple(value for place, value in enumerate(args) if place not in static)
+        kwargs = {name: value for name, value in kwargs.items() if name not in static}
+    jaxpr = jax.make_jaxpr(fn)(*args, **kwargs)
+    lying = tuple(map(_jax.sharding_of, jax.tree.leaves((args, kwargs))))
+    known = any(lying) and len(lying) == len(_jax.open_jaxpr(jaxpr).invars)
+    return jaxpr, lying if known else ()
 
 
 Place = int | str
