@@ -176,8 +176,13 @@ def _explicit_spec(aval: Any) -> Spec | None:
 
 def read_spec(spec: Any, rank: int) -> Spec:
     """A `PartitionSpec` as tuples, one entry an axis of an array of this rank."""
-    entries = [_names(entry) for entry in tuple(spec)]
+    entries = [_names(entry) for entry in _entries(spec)]
     return (*entries, *((),) * (rank - len(entries)))
+
+
+def _entries(spec: Any) -> Sequence[Any]:
+    """The entries of a `PartitionSpec`, which refuses to be unpacked when it speaks of sums not made yet."""
+    return getattr(spec, "_partitions", spec)
 
 
 def _names(entry: Any) -> tuple[str, ...]:
@@ -201,7 +206,7 @@ def read_sharding(sharding: Any, rank: int) -> Sharding | None:
         return None
     free = tuple(
         axis
-        for axis, entry in enumerate(tuple(sharding.spec))
+        for axis, entry in enumerate(_entries(sharding.spec))
         if entry is jax.sharding.PartitionSpec.UNCONSTRAINED
     )
     return Sharding(read_mesh(sharding.mesh), read_spec(sharding.spec, rank), free)
