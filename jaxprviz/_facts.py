@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 
 from jaxprviz._scope import Origin, Scope
 from jaxprviz.program import Mesh, Spec, Type
@@ -66,13 +67,26 @@ class Layout:
     def copies(self) -> int | None:
         """How many devices hold each element; None where the compiler has a say in it."""
         parts = self.parts
-        return None if parts is None or self.free else self.mesh.size // math.prod(parts)
+        if parts is None or self.free or not self.divides:
+            return None
+        return self.mesh.size // math.prod((*parts, *(self.mesh.length(name) for name in self.unreduced)))
+
+    @property
+    def unreduced(self) -> tuple[str, ...]:
+        """The mesh axes along which each device holds a part of a sum that was not made yet, not a copy."""
+        return tuple(name for name, _ in self.mesh.axes if name in self.type.unreduced)
+
+    @property
+    def divides(self) -> bool:
+        """Whether each axis can be cut into as many equal parts as are asked for; not known: True."""
+        sizes = zip(self.type.shape, self.parts or (), strict=False)
+        return all(isinstance(size, str) or size % part == 0 for size, part in sizes)
 
     @property
     def local(self) -> tuple[int | str, ...] | None:
-        """The shape of the block that one device holds."""
+        """The shape of the block that one device holds; None where the parts would not be equal."""
         parts = self.parts
-        if parts is None:
+        if parts is None or not self.divides:
             return None
         return tuple(
             size if part == 1 else (size // part if isinstance(size, int) else f"{size}/{part}")
@@ -83,7 +97,9 @@ class Layout:
     def local_nbytes(self) -> int | None:
         """Bytes that one device holds."""
         whole, parts = self.type.nbytes, self.parts
-        return None if whole is None or parts is None or self.free else whole // math.prod(parts)
+        if whole is None or parts is None or self.free or not self.divides:
+            return None
+        return whole // math.prod(parts)
 
     @property
     def total_nbytes(self) -> int | None:
@@ -119,6 +135,33 @@ class Layout:
         devices = itertools.product(*(range(size) for _, size in self.mesh.axes))
         found = [self.block(device) for device in devices]
         return None if self.spec is None else tuple(block for block in found if block is not None)
+
+
+class Ground(StrEnum):
+    """On what ground it is said how an array lies.
+
+    TYPE is JAX's own type, on a mesh with Explicit axes; GIVEN how the actual argument lay; ASKED what the program
+    asks for, by a constraint, by the shardings of a jit, or by the specs of a device scope; COMPILER that nobody
+    said it, so that the compiler decides.
+    """
+
+    TYPE = "type"
+    GIVEN = "given"
+    ASKED = "asked"
+    COMPILER = "compiler"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an array lies that several devices hold together, outside of what runs once a device.
+
+    Attributes:
+        ground: on what ground that is said.
+        layout: how it lies; None where the compiler decides and the program speaks of several meshes.
+    """
+
+    ground: Ground
+    layout: Layout | None
 
 
 @dataclass(frozen=True, slots=True)
