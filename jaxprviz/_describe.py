@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from jaxprviz._captures import captures, first_scopes, is_captured
-from jaxprviz._facts import Capture, Crossing
-from jaxprviz._placement import own_mesh, placement
-from jaxprviz._scope import Scope
+from jaxprviz._facts import Capture, Crossing, Ground, Layout, Place
+from jaxprviz._flow import Flow, flow
+from jaxprviz._placement import own_mesh, placement, places, sharding_free
+from jaxprviz._scope import Path, Scope
 from jaxprviz._text import one_line
 from jaxprviz._words import (
     SILENT,
@@ -22,6 +24,7 @@ from jaxprviz._words import (
     mesh_text,
     origin_text,
     result_name,
+    spread_text,
     title_of,
 )
 from jaxprviz.program import Atom, Body, Constant, Equation, Literal, Program, Type
@@ -40,14 +43,15 @@ def describe(program: Program) -> str:
         Plain text, the same for the same program.
     """
     scopes = list(first_scopes(program))
+    spreads = flow(program)
     unknown = _unknown_lines(scopes)
     sections = [
         ("", _heading_lines(program)),
         ("Captured variables", _capture_lines(scopes, known=not unknown)),
         ("Constants", _constant_lines(scopes)),
-        *_placement_sections(scopes),
-        ("Outside of the device scopes", _elsewhere_lines(program, scopes)),
-        ("What the devices exchange", _collective_lines(scopes)),
+        *_placement_sections(scopes, spreads),
+        _elsewhere_section(program, scopes),
+        ("What the devices exchange", _collective_lines(scopes, spreads)),
         ("Not known", unknown),
     ]
     return "\n\n".join(
@@ -136,7 +140,7 @@ def _number_lines(scope: Scope) -> Iterator[str]:
         yield f"In {title_of(scope)}: numbers written into the equations: {listed}{more}."
 
 
-def _placement_sections(scopes: Iterable[Scope]) -> Iterator[tuple[str, list[str]]]:
+def _placement_sections(scopes: Sequence[Scope], spreads: Flow) -> Iterator[tuple[str, list[str]]]:
     for scope in scopes:
         placed, equation = placement(scope), scope.equation
         if placed is None or equation is None or equation.device is None:
@@ -148,15 +152,71 @@ def _placement_sections(scopes: Iterable[Scope]) -> Iterator[tuple[str, list[str
             over += f", at each position of {axes_text(equation.device.mesh, tuple(around))}"
         title = f"What {boundary_text(scope)} asks for over {over}"
         entering = [_entering_line(scope, crossing) for crossing in placed.entering]
-        leaving = [_leaving_line(scope, crossing) for crossing in placed.leaving]
-        yield title, _listed([*entering, *leaving])
+        leaving = [_leaving_line(scope, crossing, spreads) for crossing in placed.leaving]
+        inside = _inside_lines([inner for inner in scopes if _device_scope(inner) == scope.path], spreads)
+        yield title, [*_listed([*entering, *leaving]), *inside]
 
 
-def _elsewhere_lines(program: Program, scopes: Iterable[Scope]) -> list[str]:
-    """The arguments and results that cross into no device scope, of a program that has one."""
+def _device_scope(scope: Scope) -> Path | None:
+    """The path of the device scope that a scope is directly in."""
+    here: Scope | None = scope
+    while here is not None:
+        if here.equation is not None and here.equation.device is not None:
+            return here.path
+        here = here.parent
+    return None
+
+
+def _inside_lines(scopes: Sequence[Scope], spreads: Flow) -> list[str]:
+    """How what a device scope computes differs over its devices; nothing where all of it does alike."""
+    told: Counter[str] = Counter()
+    typed: list[str] = []
+    unknown: list[str] = []
+    for scope in scopes:
+        known, body = spreads.of(scope), scope.body
+        for equation in body.equations:
+            given = [known[atom] for atom in equation.operands if isinstance(atom, int)]
+            for result in equation.results:
+                spread, name = known[result], _atom_name(scope, result)
+                cast = equation.primitive in SILENT - {"axis_index"}
+                if not cast:
+                    told[spread_text(spread)] += 1
+                if set(body.types[result].varying) & set(spread.same):
+                    typed += _cast_names(scope, equation) if cast else [name]
+                if spread.unknown and not any(one.unknown for one in given):
+                    unknown.append(f"{name} in {title_of(scope)}")
+    if len(told) < 2 and not unknown:
+        return _typed_lines(typed)
+    counted = "; ".join(f"{text} ({count:,})" for text, count in sorted(told.items()))
+    lines = [f"  results of the equations inside: {counted}.", *_typed_lines(typed)]
+    if unknown:
+        lines.append(f"  not known whether it differs from device to device: {_some(unknown)}.")
+    return lines
+
+
+def _typed_lines(typed: Sequence[str]) -> list[str]:
+    return [f"  typed as varying, though the same on every device: {_some(typed)}."] if typed else []
+
+
+def _cast_names(scope: Scope, equation: Equation) -> list[str]:
+    """The names of what an equation gives another type, and nothing else; numbers are left out."""
+    return [_atom_name(scope, atom) for atom in equation.operands if isinstance(atom, int)]
+
+
+def _some(names: Iterable[str], most: int = 6) -> str:
+    """Names, each once; a longer list ends with how many more there are."""
+    different = list(dict.fromkeys(names))
+    more = f" and {len(different) - most} more" if len(different) > most else ""
+    return ", ".join(different[:most]) + more
+
+
+def _elsewhere_section(program: Program, scopes: Sequence[Scope]) -> tuple[str, list[str]]:
+    """What is said of arrays outside of the device scopes, of a program that speaks of devices at all."""
     held = [scope for scope in scopes if placement(scope) is not None]
-    if not held:
-        return []
+    lying = places(program)
+    root = lying.of(Scope.root(program))
+    if not held and not any(root):
+        return "", []
     entering: set[int] = set()
     leaving: set[str | None] = set()
     for scope in held:
@@ -165,17 +225,101 @@ def _elsewhere_lines(program: Program, scopes: Iterable[Scope]) -> list[str]:
         entering |= {found for atom in equation.operands if (found := _argument(parent, atom)) is not None}
         leaving |= {result_name(parent, result) for result in equation.results}
     body = program.main
+    enters, comes = ("enters none of them as it is", "comes from none of them as it is") if held else ("", "")
+    asked = {
+        atom
+        for equation in body.equations
+        for atom, sharding in zip(equation.operands, equation.in_shardings, strict=False)
+        if sharding is not None
+    }
     lines = [
-        _elsewhere_line(f"argument {name or position + 1}", body.types[variable], "enters")
+        _elsewhere_line(
+            f"argument {name or position + 1}", body.types[variable], root[variable], enters, arriving=True
+        )
         for position, (name, variable) in enumerate(zip(body.input_names, body.inputs, strict=True))
-        if variable not in entering
+        if variable not in entering and not (variable in asked and _is_undecided(root[variable]))
     ]
+    for scope in scopes:
+        lines += _asked_lines(scope, lying.of(scope))
     lines += [
-        _elsewhere_line(name or "result", _atom_type(body, atom), "comes from")
+        _elsewhere_line(
+            name or "result", _atom_type(body, atom), root[atom] if isinstance(atom, int) else None, comes
+        )
         for name, atom in zip(body.output_names, body.outputs, strict=True)
         if name not in leaving
     ]
-    return _listed(lines)
+    return "Outside of the device scopes" if held else "How arrays lie over the devices", _listed(lines)
+
+
+def _elsewhere_line(name: str, kind: Type, place: Place | None, verb: str, *, arriving: bool = False) -> str:
+    size = f", {bytes_text(kind.nbytes)}" if kind.nbytes is not None else ""
+    head = f"{name} {kind.short}{size}: "
+    if place is not None and place.layout is not None and place.ground is not Ground.COMPILER:
+        return f"{head}{_GROUNDS[place.ground]}, {'; '.join(_block_words(place.layout))}."
+    decides = (
+        "the caller and the compiler decide its place" if arriving or verb else "decided by the compiler"
+    )
+    return f"{head}{verb + '; ' if verb else ''}{decides}."
+
+
+_GROUNDS = {
+    Ground.TYPE: "by its type",
+    Ground.GIVEN: "as it arrives",
+    Ground.ASKED: "as the program asks",
+}
+
+
+def _is_undecided(place: Place | None) -> bool:
+    return place is None or place.ground is Ground.COMPILER
+
+
+def _asked_lines(scope: Scope, known: Sequence[Place | None]) -> Iterator[str]:
+    """What the equations of a scope ask for: constraints, and the shardings of jitted functions."""
+    for equation in scope.body.equations:
+        line = f" (line {equation.source.line})" if equation.source is not None else ""
+        for atom, asked in zip(equation.operands, equation.in_shardings, strict=False):
+            if asked is not None:
+                layout = Layout(_atom_type(scope.body, atom), asked.mesh, asked.spec, sharding_free(asked))
+                into = f"on its way into {one_line(equation.name or equation.primitive)}{line}"
+                yield _asked_line(f"{_atom_name(scope, atom)} {layout.type.short}, {into}", layout)
+        for result, asked in zip(equation.results, equation.out_shardings, strict=False):
+            place, name = known[result], scope.name(result)
+            returned = result_name(scope, result) in scope.program.main.output_names
+            number = not scope.body.types[result].shape  # JAX reshards numbers of its own accord
+            if (
+                asked is not None
+                and place is not None
+                and place.layout is not None
+                and not (returned or number)
+            ):
+                by = f"made by {one_line(equation.name or equation.primitive)} in {title_of(scope)}{line}"
+                head = f"{name or 'an array'} {scope.body.types[result].short}, {by}"
+                yield _asked_line(head, place.layout)
+
+
+def _asked_line(head: str, layout: Layout) -> str:
+    return f"{head}: {_GROUNDS[Ground.ASKED]}, {'; '.join(_block_words(layout))}."
+
+
+def _block_words(layout: Layout) -> list[str]:
+    """How an array lies, what one device holds of it, and how much that is in all."""
+    words = [layout_text(layout)]
+    local = layout.local
+    if not layout.divides:
+        words.append("which cannot be cut into equal parts: JAX does not keep to it")
+    if local is None or layout.copies is None or layout.mesh.size == 1:
+        return words
+    if 0 in layout.type.shape:
+        return [*words, "it has no elements"]
+    block = f"[{','.join(map(str, local))}]"
+    words.append(
+        f"one device holds {layout.type.short.split('[')[0]}{block}"
+        + (f", {bytes_text(layout.local_nbytes)}" if layout.local_nbytes is not None else "")
+    )
+    if layout.total_nbytes is not None:
+        whole = "1 copy" if layout.copies == 1 else f"{layout.copies} copies"
+        words.append(f"{whole}, {bytes_text(layout.total_nbytes)} in all")
+    return words
 
 
 def _argument(scope: Scope, atom: Atom) -> int | None:
@@ -189,11 +333,6 @@ def _argument(scope: Scope, atom: Atom) -> int | None:
             return None
         atom, here = outer, here.parent
     return None
-
-
-def _elsewhere_line(name: str, kind: Type, verb: str) -> str:
-    size = f", {bytes_text(kind.nbytes)}" if kind.nbytes is not None else ""
-    return f"{name} {kind.short}{size}: {verb} none of them as it is; the caller and the compiler decide its place."
 
 
 def _entering_line(scope: Scope, crossing: Crossing) -> str:
@@ -212,47 +351,70 @@ def _entering_line(scope: Scope, crossing: Crossing) -> str:
         if inner and inner != outer
         else ""
     )
-    return f"{outer} {crossing.layout.type.short}{kind}: {_layout_words(scope, crossing)}."
+    arrives = _arrival_words(parent, atom, crossing.layout)
+    return f"{outer} {crossing.layout.type.short}{kind}: {arrives}{_layout_words(scope, crossing)}."
 
 
-def _leaving_line(scope: Scope, crossing: Crossing) -> str:
+def _arrival_words(parent: Scope, atom: Atom, layout: Layout) -> str:
+    """How an actual argument lay, where the device scope that it enters wants it otherwise."""
+    variable, given = _argument(parent, atom), parent.program.shardings
+    main = parent.program.main
+    sharding = given[main.inputs.index(variable)] if given and variable in main.inputs else None
+    if sharding is None or layout.spec is None:
+        return ""
+    arrived = Layout(layout.type, sharding.mesh, sharding.spec, sharding_free(sharding))
+    if layout_text(arrived) == layout_text(layout) and arrived.mesh.ids == layout.mesh.ids:
+        return ""
+    if layout.free or (arrived.mesh.size, arrived.parts) == (layout.mesh.size, layout.parts):
+        return f"as it arrives, {layout_text(arrived)}; here "
+    made = "made whole" if any(arrived.spec or ()) and not any(layout.spec) else "laid out anew"
+    return f"as it arrives, {layout_text(arrived)}; then {made}: "
+
+
+def _leaving_line(scope: Scope, crossing: Crossing, spreads: Flow) -> str:
     equation, parent = scope.equation, scope.parent
     assert equation is not None
     assert parent is not None
     assert equation.device is not None
     result = equation.results[crossing.position]
     name = result_name(parent, result) or _atom_name(parent, result)
-    taken = ""
-    if crossing.layout.spec is not None and not any(crossing.layout.spec) and not equation.device.checked:
-        taken = "; the copies are taken to be equal, nothing checks it"
+    taken = _copies_words(scope, crossing, spreads) if not equation.device.checked else ""
     return f"{name} {crossing.layout.type.short}: {_layout_words(scope, crossing, seen='makes')}{taken}."
+
+
+def _copies_words(scope: Scope, crossing: Crossing, spreads: Flow) -> str:
+    """Whether the copies that leave an unchecked device scope are equal."""
+    equation, call, layout = scope.equation, scope.call, crossing.layout
+    if equation is None or equation.device is None or call is None or layout.spec is None:
+        return ""
+    split = {name for names in layout.spec for name in names}
+    copied = {name for name in equation.device.manual if layout.mesh.length(name) > 1} - split
+    if not copied:
+        return ""
+    output = call.outputs[crossing.position]
+    atom = None if output is None else scope.body.outputs[output]
+    if isinstance(atom, Literal) or (atom is not None and copied <= set(spreads.of(scope)[atom].same)):
+        return "; the copies are equal"
+    return "; the copies are taken to be equal, nothing checks it"
 
 
 def _layout_words(scope: Scope, crossing: Crossing, seen: str = "sees") -> str:
     layout = crossing.layout
-    words = [layout_text(layout)]
-    local = layout.local
-    if local is not None and layout.copies is not None:
-        block = f"[{','.join(map(str, local))}]"
-        words.append(
-            f"one device holds {layout.type.short.split('[')[0]}{block}"
-            + (f", {bytes_text(layout.local_nbytes)}" if layout.local_nbytes is not None else "")
-        )
-        whole = "1 copy" if layout.copies == 1 else f"{layout.copies} copies"
-        if layout.total_nbytes is not None:
-            words.append(f"{whole}, {bytes_text(layout.total_nbytes)} in all")
-        if crossing.inner.shape != local and crossing.inner.kind == layout.type.kind:
-            gone = " (the split axis is gone)" if len(crossing.inner.shape) == len(local) - 1 else ""
-            words.append(f"{title_of(scope)} {seen} {crossing.inner.short}{gone}")
-    elif local is not None:
+    words, local = _block_words(layout), layout.local
+    if local is None:
+        return "; ".join(words)
+    if layout.copies is None:
         words.append(f"{title_of(scope)} {seen} {crossing.inner.short}")
+    elif crossing.inner.shape != local and crossing.inner.kind == layout.type.kind:
+        gone = " (the split axis is gone)" if len(crossing.inner.shape) == len(local) - 1 else ""
+        words.append(f"{title_of(scope)} {seen} {crossing.inner.short}{gone}")
     return "; ".join(words)
 
 
-def _collective_lines(scopes: Iterable[Scope]) -> list[str]:
+def _collective_lines(scopes: Iterable[Scope], spreads: Flow) -> list[str]:
     return _listed(
         [
-            _collective_line(scope, equation)
+            _collective_line(scope, equation, spreads)
             for scope in scopes
             for equation in scope.body.equations
             if equation.axes and not equation.calls and equation.primitive not in SILENT
@@ -260,13 +422,22 @@ def _collective_lines(scopes: Iterable[Scope]) -> list[str]:
     )
 
 
-def _collective_line(scope: Scope, equation: Equation) -> str:
+def _collective_line(scope: Scope, equation: Equation, spreads: Flow) -> str:
     over = ", ".join(filter(None, equation.axes)) or "the devices"
     given = [_atom_type(scope.body, atom) for atom in equation.operands]
     types = ", ".join(kind.short for kind in given)
     sizes = [kind.nbytes for kind in given]
     size = f", {bytes_text(sum(filter(None, sizes)))}" if sizes and None not in sizes else ""
-    return f"{equation.primitive} over {over} in {title_of(scope)}: each device gives {types or 'nothing'}{size}."
+    head = (
+        f"{equation.primitive} over {over} in {title_of(scope)}: each device gives {types or 'nothing'}{size}"
+    )
+    known = spreads.of(scope)
+    results = dict.fromkeys(text for result in equation.results if (text := spread_text(known[result])))
+    return (
+        f"{head}; {'the result' if len(equation.results) == 1 else 'each result'}: {' or '.join(results)}."
+        if results
+        else f"{head}."
+    )
 
 
 def _unknown_lines(scopes: Iterable[Scope]) -> list[str]:

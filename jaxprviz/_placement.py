@@ -239,13 +239,16 @@ def _by_type(kind: Type) -> Place | None:
 
 
 def _of_sharding(ground: Ground, kind: Type, sharding: Sharding) -> Place:
-    """Where an array lies by a sharding.
+    return Place(ground, Layout(kind, sharding.mesh, sharding.spec, sharding_free(sharding)))
 
-    Along the axes of the array that are left free the compiler may use any mesh axis that is left.
+
+def sharding_free(sharding: Sharding) -> tuple[str, ...]:
+    """The mesh axes over which a sharding lets the compiler decide.
+
+    Along the axes of the array that are left free it may use any mesh axis that is left.
     """
     used = {name for names in sharding.spec for name in names}
-    left = tuple(name for name, _ in sharding.mesh.axes if name not in used)
-    return Place(ground, Layout(kind, sharding.mesh, sharding.spec, left if sharding.free else ()))
+    return tuple(name for name, _ in sharding.mesh.axes if name not in used) if sharding.free else ()
 
 
 def _within(place: Place, manual: frozenset[str]) -> Place | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxprviz._facts import Layout
+from jaxprviz._facts import Ground, Layout, Place, Spread
 from jaxprviz._scope import Origin, Scope
 from jaxprviz._text import one_line
 from jaxprviz.program import Boundary, Equation, Literal, Mesh
@@ -75,11 +75,18 @@ def layout_text(layout: Layout) -> str:
     """How an array lies over the devices: `"axis 0 split by data=4, copied over model=2"`."""
     if layout.spec is None:
         return "placement not known"
+    if layout.mesh.size == 1:
+        return "whole on the one device"
     split = [(axis, names) for axis, names in enumerate(layout.spec) if names]
     used = {name for _, names in split for name in names}
-    whole = tuple(name for name, _ in layout.mesh.axes if name not in used and name not in layout.free)
+    sums = layout.unreduced
+    whole = tuple(
+        name for name, _ in layout.mesh.axes if not (name in used or name in layout.free or name in sums)
+    )
     parts = [_split_text(layout.mesh, axis, names) for axis, names in split]
-    if not split and not layout.free:
+    if sums:
+        parts.append(f"a sum over {axes_text(layout.mesh, sums)} that is not made yet")
+    if not split and not layout.free and not sums:
         parts.append(f"copied whole to {devices_text(layout.mesh.size)}")
     elif whole:
         parts.append(f"copied over {axes_text(layout.mesh, whole)}")
@@ -92,6 +99,37 @@ def _split_text(mesh: Mesh, axis: int, names: tuple[str, ...]) -> str:
     if names == ("",):
         return f"axis {axis} split over {devices_text(mesh.length(''))}"
     return f"axis {axis} split by {axes_text(mesh, names)}"
+
+
+def place_text(place: Place) -> str:
+    """Where an array lies outside of device scopes: as `layout_text`, or `"decided by the compiler"`."""
+    if place.ground is Ground.COMPILER or place.layout is None:
+        return "decided by the compiler"
+    return layout_text(place.layout)
+
+
+def spread_text(spread: Spread) -> str:
+    """How a value differs inside a device scope: `"can differ over data, the same on all of model"`.
+
+    Empty outside of device scopes.
+    """
+    groups = (
+        ("can differ", "over", tuple(name for name in spread.axes if name in spread.varying)),
+        (
+            "not known whether it differs",
+            "over",
+            tuple(name for name in spread.axes if name in spread.unknown),
+        ),
+        ("the same", "on all of", spread.same),
+    )
+    return ", ".join(_along_text(*group) for group in groups if group[2])
+
+
+def _along_text(what: str, way: str, names: tuple[str, ...]) -> str:
+    """The axis of a pmap without a name is told as its devices."""
+    named = " and ".join(name for name in names if name)
+    unnamed = "on all devices" if way == "on all of" else "from device to device"
+    return " ".join(filter(None, (what, f"{way} {named}" if named else unnamed)))
 
 
 def captured_number(origin: Origin) -> Literal | None:

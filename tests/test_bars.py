@@ -156,7 +156,7 @@ def test_other_axes() -> None:
         (("axis 1 split by i=4", (3,)), ("copied whole to 4 devices", ())),
     )
     text = explain(f, jnp.ones(3), jnp.ones((3, 4)))
-    assert "psum over i in f: each device gives f32[], 4 bytes." in text
+    assert "psum over i in f: each device gives f32[], 4 bytes; the result: the same on all of i." in text
 
 
 @pytest.mark.parametrize(
