@@ -377,6 +377,14 @@ class Flow:
                 step.frame.facts[atom] |= unknown
         return [unknown] * len(step.equation.results)
 
+    def _through_elements(self, step: _Step) -> list[_Fact]:
+        """A body that joins elements of the operands, one pair after the other, in an order of its own."""
+        together = _join(step.operands)
+        for position, call in enumerate(step.equation.calls):
+            frame = self._enter(step, position, [together] * len(call.inputs))
+            together |= _join(frame.outputs)
+        return [together] * len(step.equation.results)
+
     def _through_kernel(self, step: _Step) -> list[_Fact]:
         """A kernel: what it leaves in memory that it does not write is not known."""
         for position, call in enumerate(step.equation.calls):
@@ -581,6 +589,7 @@ _BY_BOUNDARY: dict[Boundary | None, _Follow] = {
     Boundary.CALL: Flow._through,
     Boundary.DIFFERENTIATION: Flow._through,
     Boundary.NAME: Flow._through,
+    Boundary.LOOP: Flow._through_elements,
     Boundary.BRANCH: Flow._through_branch,
     Boundary.DEVICE: Flow._through_device,
     Boundary.KERNEL: Flow._through_kernel,

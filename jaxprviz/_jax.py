@@ -135,7 +135,8 @@ def read_type(aval: Any) -> Type:
     itemsize = getattr(aval.dtype, "itemsize", None)
     spec = _explicit_spec(aval)
     return Type(
-        dtype=str(aval.dtype),
+        # float0, the type of derivatives along whole numbers, is a record to NumPy.
+        dtype="float0" if aval.dtype == jax.dtypes.float0 else str(aval.dtype),
         shape=tuple(int(size) if isinstance(size, int) else str(size) for size in aval.shape),
         itemsize=int(itemsize) if itemsize is not None else None,
         weak=bool(getattr(aval, "weak_type", False)),

@@ -8,12 +8,12 @@ by tracing, on JAX 0.7.2, 0.10.2 and 0.12.0.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxprviz import _jax
-from jaxprviz.program import Boundary, Role
+from jaxprviz.program import Boundary, Role, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,14 @@ def _positional(jaxpr: Any, equation: Any) -> Held:
     count = len(body.invars)
     if count == len(equation.invars):
         return _held(equation, jaxpr, "", range(count), ((Role.OPERAND, count),))
+    return _unwired(jaxpr, equation)
+
+
+def _unwired(jaxpr: Any, equation: Any) -> Held:
+    """A body of which nobody knows what feeds it; what has a name is no captured variable."""
+    count = len(_jax.open_jaxpr(jaxpr).invars)
     held = _held(equation, jaxpr, "", (None,) * count, ((Role.UNKNOWN, count),))
-    return replace(held, captured=(None,) * count)
+    return replace(held, captured=tuple(False if captured is False else None for captured in held.captured))
 
 
 def _one(param: str) -> Callable[[Any], Sequence[Held]]:
@@ -171,13 +177,47 @@ def _anywhere(equation: Any) -> Sequence[Held]:
         (name, jaxpr) for name, value in sorted(equation.params.items()) for jaxpr in _jax.sub_jaxprs(value)
     ]
     if len(found) == 1:
-        return (_positional(found[0][1], equation),)
+        return (_by_type(found[0][1], equation),)
     names = [name for name, _ in found]
     labels = [f"{name} {k}" if names.count(name) > 1 else name for k, name in enumerate(names)]
     return tuple(
-        replace(_positional(jaxpr, equation), label=label)
+        replace(_by_type(jaxpr, equation), label=label)
         for label, (_, jaxpr) in zip(labels, found, strict=True)
     )
+
+
+def _by_type(jaxpr: Any, equation: Any) -> Held:
+    """A body that is wired one to one where not only the counts but all the types agree."""
+    body = _jax.open_jaxpr(jaxpr)
+    held = _positional if _same_types(body.invars, equation.invars) else _unwired
+    outputs = _same_types(body.outvars, equation.outvars)
+    found = held(jaxpr, equation)
+    return found if outputs else replace(found, outputs=_no_outputs(equation))
+
+
+def _same_types(ones: Sequence[Any], others: Sequence[Any]) -> bool:
+    return len(ones) == len(others) and all(
+        (one.kind, one.shape, one.dtype) == (other.kind, other.shape, other.dtype)
+        for one, other in zip(_types(ones), _types(others), strict=True)
+    )
+
+
+def _types(variables: Sequence[Any]) -> Iterator[Type]:
+    return (_jax.read_type(variable.aval) for variable in variables)
+
+
+def _scatter(equation: Any) -> Sequence[Held]:
+    """What joins an element of the array and one of the updates."""
+    jaxpr = equation.params["update_jaxpr"]
+    return () if jaxpr is None else (_held(equation, jaxpr, "", (0, 2), ((Role.SLICED, 2),)),)
+
+
+def _reduce(equation: Any) -> Sequence[Held]:
+    """What joins the elements: it hands on the value so far, beginning with the last half of the operands."""
+    half = len(equation.invars) // 2
+    operands = (*range(half, 2 * half), *range(half))
+    spans = ((Role.CARRY, half), (Role.SLICED, half))
+    return (_held(equation, equation.params["jaxpr"], "", operands, spans),)
 
 
 def _rule(boundary: Boundary, hold: Callable[[Any], Sequence[Held]], *hidden: str) -> Rule:
@@ -216,6 +256,12 @@ RULES: dict[str, Rule] = {
     "scan": _rule(Boundary.LOOP, _scan, "linear", "_split_transpose", "ft_in", "ft_out"),
     "while": _rule(Boundary.LOOP, _while),
     "cond": _rule(Boundary.BRANCH, _cond),
+    **dict.fromkeys(
+        ("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max"),
+        _rule(Boundary.LOOP, _scatter, "update_consts"),
+    ),
+    "reduce": _rule(Boundary.LOOP, _reduce, "computation", "consts"),
+    "reduce_window": _rule(Boundary.LOOP, _reduce, "computation", "consts"),
     "shard_map": _rule(
         Boundary.DEVICE,
         _one("jaxpr"),

@@ -39,6 +39,9 @@ _LONGEST = 160
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
+_NUMPY = re.compile(r"\bnp\.\w+\(([^()]*)\)")
+"""How NumPy writes a number inside a tuple: `np.int64(1)`."""
+
 
 def read(jaxpr: Any, name: str | None = None, constant_names: Mapping[int, str] | None = None) -> Program:
     """Reads a jaxpr.
@@ -229,6 +232,8 @@ def _scalar_text(value: Any) -> str:
     for plain in (bool, int, float, complex):  # JAX has subclasses of these, whose own text holds their type
         if isinstance(value, plain):
             return repr(plain(value))
+    if getattr(value, "dtype", None) == jax.dtypes.float0:  # of no bytes at all
+        return "0"
     try:
         return str(np.asarray(value)[()])
     except (TypeError, ValueError):
@@ -266,5 +271,5 @@ def _param_text(value: Any) -> str:
         text = value.__name__
     else:
         text = str(value)
-    text = " ".join(_ADDRESS.sub("", text).split())
+    text = " ".join(_NUMPY.sub(r"\1", _ADDRESS.sub("", text)).split())
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -143,7 +143,7 @@ class Type:
             return self.dtype
         letters = self.dtype.rstrip("0123456789")
         digits = self.dtype[len(letters) :]
-        name = _SHORT[letters] + digits if letters in _SHORT and digits else self.dtype
+        name = _SHORT[letters] + digits if letters in _SHORT and digits not in ("", "0") else self.dtype
         dims = []
         for axis, size in enumerate(self.shape):
             split = self.spec[axis] if self.spec and axis < len(self.spec) else ()

@@ -1,0 +1,97 @@
+"""What other people's programs showed: each rule on a minimal program, and the rules on many of JAX's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from jaxprviz import explain, trace
+from jaxprviz.program import Call, Equation, Literal, Program, Role
+
+X = jnp.arange(5.0)
+
+
+def equations(program: Program) -> Iterator[Equation]:
+    for body in program.bodies:
+        yield from body.equations
+
+
+def the(program: Program, primitive: str) -> Equation:
+    (found,) = (equation for equation in equations(program) if equation.primitive == primitive)
+    return found
+
+
+def held(program: Program, primitive: str) -> Call:
+    (call,) = the(program, primitive).calls
+    return call
+
+
+# --- primitives whose bodies join elements ------------------------------------------------------------------
+
+
+def test_what_a_scatter_joins_are_elements() -> None:
+    """An element of the array and one of the updates, the third operand; the indices enter no body."""
+    program = trace(lambda x, y: x.at[1].add(y), X, jnp.float32(2))
+    call = held(program, "scatter-add")
+    assert (call.inputs, call.outputs, call.captured, call.roles) == (
+        (0, 2),
+        (0,),
+        (False, False),
+        (Role.SLICED, Role.SLICED),
+    )
+    assert "No inner function captures a variable." in explain(program)
+    assert "Not known" not in explain(program)
+
+
+@pytest.mark.parametrize(
+    ("primitive", "fn"),
+    [
+        ("reduce", lambda x, y: jax.lax.reduce(x, y, lambda a, b: a + 2 * b, (0,))),
+        (
+            "reduce_window",
+            lambda x, y: jax.lax.reduce_window(x, y, lambda a, b: a + 2 * b, (2,), (1,), "SAME"),
+        ),
+    ],
+)
+def test_what_a_reduction_joins(primitive: str, fn: Callable[..., Any]) -> None:
+    """The value so far, which begins as the second operand, and an element of the first one."""
+    y = jnp.float32(2) if primitive == "reduce" else 0.0
+    program = trace(lambda x: fn(x, y), X)
+    call = held(program, primitive)
+    assert (call.inputs, call.outputs, call.captured, call.roles) == (
+        (1, 0),
+        (0,),
+        (False, False),
+        (Role.CARRY, Role.SLICED),
+    )
+    assert "Not known" not in explain(program)
+
+
+def test_a_reduction_of_two_arrays() -> None:
+    def larger(one: Any, other: Any) -> Any:
+        return jnp.maximum(one[0], other[0]), jnp.minimum(one[1], other[1])
+
+    program = trace(lambda x, y: jax.lax.reduce((x, y), (0.0, 0.0), larger, (0,)), X, X)
+    call = held(program, "reduce")
+    assert (call.inputs, call.outputs) == ((2, 3, 0, 1), (0, 1))
+
+
+# --- texts --------------------------------------------------------------------------------------------------
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    program = trace(jax.vmap(lambda x: jnp.cross(x, x)), jnp.ones((2, 3)))
+    assert [text for equation in equations(program) for _, text in equation.params if "np." in text] == []
+    gathered = trace(jax.vmap(lambda x, k: x[k]), jnp.ones((2, 3)), jnp.zeros(2, int))
+    assert dict(the(gathered, "gather").params)["slice_sizes"] == "(1, 1)"
+
+
+def test_the_derivative_along_whole_numbers() -> None:
+    """Its type, float0, has no bytes; the text of its only value is not `(b'',)`."""
+    program = trace(lambda x: jax.jvp(lambda x: x[:, None] < x, (x,), (x,)), X)
+    literals = [atom for one in equations(program) for atom in one.operands if isinstance(atom, Literal)]
+    assert {atom.text for atom in literals if atom.type.short.startswith("float0")} == {"0"}
