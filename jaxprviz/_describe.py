@@ -173,7 +173,7 @@ def _inside_lines(scopes: Sequence[Scope], spreads: Flow) -> list[str]:
     typed: list[str] = []
     unknown: list[str] = []
     for scope in scopes:
-        known, body = spreads.of(scope), scope.body
+        known, body, several = spreads.of(scope), scope.body, _axes_of_several(scope)
         for equation in body.equations:
             given = [known[atom] for atom in equation.operands if isinstance(atom, int)]
             for result in equation.results:
@@ -181,7 +181,7 @@ def _inside_lines(scopes: Sequence[Scope], spreads: Flow) -> list[str]:
                 cast = equation.primitive in SILENT - {"axis_index"}
                 if not cast:
                     told[spread_text(spread)] += 1
-                if set(body.types[result].varying) & set(spread.same):
+                if several & set(body.types[result].varying) & set(spread.same):
                     typed += _cast_names(scope, equation) if cast else [name]
                 if spread.unknown and not any(one.unknown for one in given):
                     unknown.append(f"{name} in {title_of(scope)}")
@@ -192,6 +192,18 @@ def _inside_lines(scopes: Sequence[Scope], spreads: Flow) -> list[str]:
     if unknown:
         lines.append(f"  not known whether it differs from device to device: {_some(unknown)}.")
     return lines
+
+
+def _axes_of_several(scope: Scope) -> set[str]:
+    """The mesh axes of more than one device over which a scope runs once a device."""
+    found: set[str] = set()
+    here: Scope | None = scope
+    while here is not None:
+        if here.equation is not None and here.equation.device is not None:
+            device = here.equation.device
+            found |= {name for name, size in device.mesh.axes if size > 1 and name in device.manual}
+        here = here.parent
+    return found
 
 
 def _typed_lines(typed: Sequence[str]) -> list[str]:
@@ -306,7 +318,7 @@ def _block_words(layout: Layout) -> list[str]:
     words = [layout_text(layout)]
     local = layout.local
     if not layout.divides:
-        words.append("which cannot be cut into equal parts: JAX does not keep to it")
+        words.append("which cannot be cut into equal parts")
     if local is None or layout.copies is None or layout.mesh.size == 1:
         return words
     if 0 in layout.type.shape:
