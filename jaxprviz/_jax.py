@@ -12,7 +12,7 @@ import inspect
 import linecache
 import os
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache
@@ -78,6 +78,17 @@ def constants(value: Any) -> Sequence[Any]:
 
 def is_literal(atom: Any) -> bool:
     return isinstance(atom, jex.Literal)
+
+
+def array_key(value: Any, jaxpr: Any) -> Hashable:
+    """What tells an array literal from others: the array itself.
+
+    Up to 0.8 a NumPy array is wrapped anew wherever it is read; within one jaxpr JAX takes it for one.
+    """
+    if _VERSION >= (0, 9) or isinstance(value, jax.Array):
+        return id(value)
+    where = value.__array_interface__
+    return id(jaxpr), where["data"], where["shape"], where["strides"], where["typestr"]
 
 
 def is_tracer(value: Any) -> bool:

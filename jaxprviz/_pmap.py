@@ -9,10 +9,11 @@ written.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from jaxprviz.program import Atom, Body, Constant, DeviceScope, Equation, Program, Type
+from jaxprviz._renumber import renumbered
+from jaxprviz.program import Atom, Body, DeviceScope, Equation, Program, Type
 
 
 def fold_pmaps(program: Program) -> Program:
@@ -114,7 +115,7 @@ def _with_pmaps(body: Body, folded: Mapping[int, _Pair]) -> Body:
         )
 
     equations = tuple(pmap(equation) for equation in body.equations)
-    return _renumbered(replace(body, types=tuple(types), constants=tuple(constants), equations=equations))
+    return renumbered(replace(body, types=tuple(types), constants=tuple(constants), equations=equations))
 
 
 def _without_adapters(body: Body, device: DeviceScope) -> Body:
@@ -158,7 +159,7 @@ def _without_adapters(body: Body, device: DeviceScope) -> Body:
 
     equations = tuple(equation for position, equation in enumerate(body.equations) if position not in gone)
     kept = replace(body, types=tuple(types), equations=equations, outputs=tuple(outputs))
-    return _renumbered(kept, lambda atom: same.get(atom, atom) if isinstance(atom, int) else atom)
+    return renumbered(kept, lambda atom: same.get(atom, atom) if isinstance(atom, int) else atom)
 
 
 def _named(body: Body) -> Body:
@@ -174,37 +175,6 @@ def _split_axis(spec: tuple[tuple[str, ...], ...] | None) -> int | None:
     """The one array axis that is split."""
     split = [axis for axis, names in enumerate(spec or ()) if names]
     return split[0] if len(split) == 1 else None
-
-
-def _renumbered(body: Body, instead: Callable[[Atom], Atom] = lambda atom: atom) -> Body:
-    """A body with its variables numbered in the order in which they stand; `instead` replaces each atom."""
-    order = [constant.variable for constant in body.constants]
-    order += body.inputs
-    order += [result for equation in body.equations for result in equation.results]
-    number = {variable: position for position, variable in enumerate(order)}
-
-    def atom(value: Atom) -> Atom:
-        value = instead(value)
-        return number[value] if isinstance(value, int) else value
-
-    return replace(
-        body,
-        types=tuple(body.types[variable] for variable in order),
-        constants=tuple(
-            Constant(number[constant.variable], constant.name, constant.text, constant.leaked)
-            for constant in body.constants
-        ),
-        inputs=tuple(number[variable] for variable in body.inputs),
-        equations=tuple(
-            replace(
-                equation,
-                operands=tuple(map(atom, equation.operands)),
-                results=tuple(number[result] for result in equation.results),
-            )
-            for equation in body.equations
-        ),
-        outputs=tuple(map(atom, body.outputs)),
-    )
 
 
 def _without_unused(program: Program) -> Program:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxprviz import _jax
+from jaxprviz._constants import hoisted
 from jaxprviz._primitives import Rule, rule_of
 from jaxprviz._read_devices import collective_axes, device_scope, shardings
 from jaxprviz._read_names import arguments_after_self, closure, name_inside, old_pmap_captures, pmap_names
@@ -53,14 +54,18 @@ def read(jaxpr: Any, name: str | None = None, constant_names: Mapping[int, str] 
     """
     reader = _Reader(constant_names or {})
     root = reader.body(jaxpr, name)
-    return Program(tuple(reader.bodies), root, jax.__version__, jax.device_count())
+    program = Program(tuple(reader.bodies), root, jax.__version__, jax.device_count())
+    return hoisted(program, reader.literals)
 
 
 class _Reader:
     """The state of one reading: the bodies so far, and where each jaxpr went."""
 
+    variables: type[_Variables]
+
     def __init__(self, constant_names: Mapping[int, str]) -> None:
         self.bodies: list[Body] = []
+        self.literals: list[dict[int, Hashable]] = []
         self._constant_names = constant_names
         self._numbers: dict[tuple[int, str | None, bool], int] = {}
         self._alive: list[Any] = []  # an id stays the jaxpr's own only while the jaxpr lives
@@ -76,31 +81,33 @@ class _Reader:
         key = (id(closed), name, derived)
         if key not in self._numbers:
             self._alive.append(closed)
-            body = self._read(closed, name, derived)
+            body, literals = self._read(closed, name, derived)
             self._numbers[key] = len(self.bodies)
             self.bodies.append(body)
+            self.literals.append(literals)
         return self._numbers[key]
 
-    def _read(self, closed: Any, given_name: str | None, derived: bool) -> Body:
+    def _read(self, closed: Any, given_name: str | None, derived: bool) -> tuple[Body, dict[int, Hashable]]:
+        """A body, and those of its constants that are array literals: `hoisted` tells where they belong."""
         jaxpr = _jax.open_jaxpr(closed)
-        variables = _Variables()
+        variables = self.variables()
         constants = [
             self._constant(variables.new(var), value)
             for var, value in zip(jaxpr.constvars, _values(closed, jaxpr), strict=True)
         ]
         inputs = tuple(variables.new(var) for var in jaxpr.invars)
-        # Array literals become constants of the body, so that both ways of JAX to hold them read the same.
-        literals: dict[int, int] = {}
+        literals: dict[Hashable, int] = {}
 
         def atom(var: Any) -> Atom:
             if not _jax.is_literal(var):
                 return variables.number(var)
-            if not np.ndim(var.val):
+            if not np.ndim(var.val) and not isinstance(var.val, jax.Array):
                 return Literal(_scalar_text(var.val), _jax.read_type(var.aval))
-            if id(var.val) not in literals:
-                literals[id(var.val)] = variables.new(var)
-                constants.append(self._constant(literals[id(var.val)], var.val))
-            return literals[id(var.val)]
+            key = _jax.array_key(var.val, jaxpr)
+            if key not in literals:
+                literals[key] = variables.new(var)
+                constants.append(self._constant(literals[key], var.val))
+            return literals[key]
 
         equations = tuple(self._equation(equation, variables, atom, derived) for equation in jaxpr.eqns)
         outputs = tuple(atom(var) for var in jaxpr.outvars)
@@ -117,7 +124,7 @@ class _Reader:
                 (code.co_name, code.co_filename, code.co_firstlineno) if code else (None, None, None)
             )
             names = pmap_names(jaxpr, code)
-        return Body(
+        body = Body(
             name=given_name or function,
             types=tuple(variables.types),
             constants=tuple(
@@ -134,6 +141,7 @@ class _Reader:
             source=Source(function, line, _jax.public_file(file)) if function and file and line else None,
             wrapper=_jax.is_pmap_function(jaxpr),
         )
+        return body, {variable: key for key, variable in literals.items()}
 
     def _constant(self, variable: int, value: Any) -> Constant:
         name = self._constant_names.get(id(value))
@@ -209,6 +217,9 @@ class _Variables:
 
     def number(self, var: Any) -> int:
         return self._numbers[id(var)]
+
+
+_Reader.variables = _Variables
 
 
 def _values(closed: Any, jaxpr: Any) -> Sequence[Any]:
