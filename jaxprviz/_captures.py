@@ -17,7 +17,7 @@ from jaxprviz._facts import Capture
 from jaxprviz._scope import Scope
 from jaxprviz.program import Body, Boundary, Program
 
-_ROOT = re.compile(r"[^.\[]*")
+_STEPS = re.compile(r"[^.\[]+")
 
 
 def captures(scope: Scope) -> tuple[Capture, ...]:
@@ -138,9 +138,11 @@ def _captured_by_name(scope: Scope, position: int) -> bool | None:
     name = parent.name(outer)
     if name is None or equation.operands.count(outer) > 1:
         return None
-    root = _ROOT.match(name)
+    root, attribute, *_ = (*_STEPS.findall(name), "", "")
+    # What is `layer.w` to the function around a method is `self.w` in it.
+    of_self = baked and "self" in reachable and attribute in body.globals
     # Another name proves nothing: the value may have been renamed on its way into the closure.
-    return True if root is not None and root.group() in reachable else None
+    return True if root in reachable or of_self else None
 
 
 def all_captures(program: Program) -> tuple[Capture, ...]:

@@ -29,13 +29,13 @@ def reachable_arrays(fn: Any) -> Mapping[int, str]:
     object of a bound method, and dicts, lists and plain objects in them.  A first name found stays.
     """
     found: dict[int, str] = {}
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}  # an id stays the value's own only while the value lives
     for name, value in _held(fn):
         _collect(name, value, _DEEPEST, found, seen)
     return found
 
 
-def _collect(name: str, value: Any, depth: int, found: dict[int, str], seen: set[int]) -> None:
+def _collect(name: str, value: Any, depth: int, found: dict[int, str], seen: dict[int, Any]) -> None:
     if isinstance(value, (jax.Array, np.ndarray)):
         found.setdefault(id(value), name)
         return
@@ -45,12 +45,12 @@ def _collect(name: str, value: Any, depth: int, found: dict[int, str], seen: set
         or isinstance(value, (str, bytes, int, float, complex, type, types.ModuleType))
     ):
         return
-    seen.add(id(value))
+    seen[id(value)] = value
     if isinstance(value, Mapping):
         inside = [(f"{name}[{key!r}]", item) for key, item in value.items()]
     elif isinstance(value, (list, tuple)):
         inside = [(f"{name}[{position}]", item) for position, item in enumerate(value)]
-    elif callable(value):
+    elif _is_function(value):
         inside = list(_held(value))
     elif isinstance(getattr(value, "__dict__", None), dict):
         inside = [(f"{name}.{key}", item) for key, item in vars(value).items()]
@@ -58,6 +58,13 @@ def _collect(name: str, value: Any, depth: int, found: dict[int, str], seen: set
         return
     for inner_name, item in inside:
         _collect(inner_name, item, depth - 1, found, seen)
+
+
+def _is_function(value: Any) -> bool:
+    """Whether a value is known by its code, and not, as a model that can be called, by its attributes."""
+    return isinstance(value, (types.FunctionType, types.MethodType, functools.partial)) or (
+        callable(value) and getattr(value, "__wrapped__", None) is not None
+    )
 
 
 def _held(fn: Any) -> Iterator[tuple[str, Any]]:

@@ -337,7 +337,7 @@ def test_a_method_captures_its_object() -> None:
         return jax.pmap(layer.__call__)(x)
 
     assert captured(explain(f, X)) == [
-        "__call__ captures self.weight f32[2,3], bound as a constant array baked into f when it was traced; "
+        "__call__ captures layer.weight f32[2,3], bound as a constant array baked into f when it was traced; "
         "it enters pmap __call__."
     ]
 

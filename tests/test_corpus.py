@@ -95,3 +95,38 @@ def test_the_derivative_along_whole_numbers() -> None:
     program = trace(lambda x: jax.jvp(lambda x: x[:, None] < x, (x,), (x,)), X)
     literals = [atom for one in equations(program) for atom in one.operands if isinstance(atom, Literal)]
     assert {atom.text for atom in literals if atom.type.short.startswith("float0")} == {"0"}
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+
+class Linear:
+    def __init__(self, size: int) -> None:
+        self.weight = jnp.full((size, size), 2.0)
+
+    def __call__(self, x: Any) -> Any:
+        return self.weight @ x
+
+
+class Network:
+    """A model of layers that can be called themselves."""
+
+    def __init__(self) -> None:
+        self.layers = [Linear(5) for _ in range(4)]
+
+    def __call__(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def baked(program: Program) -> list[str | None]:
+    return [constant.name for body in program.bodies for constant in body.constants]
+
+
+def test_the_arrays_of_layers_have_the_name_of_their_layer() -> None:
+    model = Network()
+    places = [f"layers[{position}].weight" for position in range(4)]
+    assert baked(trace(model, X)) == [f"self.{place}" for place in places]
+    assert baked(trace(lambda x: model(x), X)) == [f"model.{place}" for place in places]
+    assert baked(trace(lambda x: model.__call__(x), X)) == [f"model.{place}" for place in places]

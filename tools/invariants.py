@@ -58,7 +58,7 @@ def problems(jaxpr: Any, name: str | None = None, names: Mapping[int, str] | Non
     found: list[Problem] = []
 
     def stage(title: str, work: Callable[[], Any]) -> Any:
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             result = work()
         except Exception as error:
@@ -66,7 +66,7 @@ def problems(jaxpr: Any, name: str | None = None, names: Mapping[int, str] | Non
             kind = f"{title}: {type(error).__name__} in {where.name}, line {where.lineno}"
             found.append(Problem(kind, traceback.format_exc()))
             return None
-        took = time.perf_counter() - start
+        took = time.process_time() - start
         if took > SLOW or (took > NOTICED and took > SLOW_EQUATION * count_equations(jaxpr)):
             found.append(Problem(f"{title}: slow", f"{took:.2f} s for {count_equations(jaxpr)} equations"))
         return result
