@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
+import functools
 import inspect
 import linecache
 import os
@@ -63,7 +65,7 @@ def has_started() -> bool:
 
 def is_jaxpr(value: object) -> bool:
     """Whether a value is a jaxpr, open or closed (one class from 0.12 on)."""
-    return hasattr(value, "eqns") and (hasattr(value, "invars") or hasattr(value, "jaxpr"))
+    return _attribute(value, "eqns") is not None and (hasattr(value, "invars") or hasattr(value, "jaxpr"))
 
 
 def open_jaxpr(value: Any) -> Any:
@@ -103,18 +105,60 @@ def is_array(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
-def sub_jaxprs(value: Any, depth: int = 0) -> Iterator[Any]:
-    """The jaxprs inside one parameter, wherever they hide: in tuples, dicts, and objects that carry one."""
-    if is_jaxpr(value):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from sub_jaxprs(item, depth)
+_PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes, np.dtype, type))
+"""Types of parameters that hold no jaxpr, and need no look."""
+
+_DEEPEST = 6
+"""How many objects and containers inside each other are looked through for a jaxpr."""
+
+
+def sub_jaxprs(value: Any) -> Iterator[Any]:
+    """The jaxprs inside one parameter, wherever they hide: in containers, and in objects that carry some.
+
+    Looked through are tuples, lists, dicts, partials, dataclasses, what has a jaxpr as its attribute `jaxpr` (as
+    JAX's traced functions do), and what has a dict of parameters of its own (as JAX's new primitives do).
+    """
+    return _sub_jaxprs(value, _DEEPEST)
+
+
+def _sub_jaxprs(value: Any, depth: int) -> Iterator[Any]:
+    kind = type(value)
+    if kind in _PLAIN or depth == 0:
+        return
+    if isinstance(value, (tuple, list)):
+        inside: Iterable[Any] = value
     elif isinstance(value, dict):
-        for item in value.values():
-            yield from sub_jaxprs(item, depth)
-    elif depth == 0 and is_jaxpr(getattr(value, "jaxpr", None)):
-        yield from sub_jaxprs(value.jaxpr, depth + 1)
+        inside = value.values()
+    elif isinstance(value, functools.partial):
+        inside = (value.func, *value.args, *value.keywords.values())
+    elif is_jaxpr(value):
+        yield value
+        return
+    elif is_jaxpr(found := _attribute(value, "jaxpr")):
+        yield found
+        return
+    elif isinstance(params := _attribute(value, "params"), dict):
+        inside = params.values()
+    elif dataclasses.is_dataclass(value):
+        inside = tuple(_attribute(value, field.name) for field in dataclasses.fields(value))
+    else:
+        return
+    for item in inside:
+        yield from _sub_jaxprs(item, depth - 1)
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """An attribute of an object of whatever class; None where it has none, or does not give it."""
+    try:
+        return getattr(value, name, None)
+    except Exception:  # somebody else's property can raise anything: then there is nothing to read
+        return None
+
+
+def is_of_jax(function: Any) -> bool:
+    """Whether a function was written in JAX's own files."""
+    code = getattr(function, "__code__", None)
+    return code is not None and _owner(code.co_filename) is _Owner.JAX
 
 
 # --- axes ---------------------------------------------------------------------------------------------------

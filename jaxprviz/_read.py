@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxprviz import _jax
 from jaxprviz._constants import hoisted
-from jaxprviz._primitives import Rule, rule_of
+from jaxprviz._primitives import Rule, bodies_of, rule_of
 from jaxprviz._read_devices import collective_axes, device_scope, shardings
 from jaxprviz._read_names import arguments_after_self, closure, name_inside, old_pmap_captures, pmap_names
 from jaxprviz.program import (
@@ -67,35 +67,41 @@ class _Reader:
         self.bodies: list[Body] = []
         self.literals: list[dict[int, Hashable]] = []
         self._constant_names = constant_names
-        self._numbers: dict[tuple[int, str | None, bool], int] = {}
+        self._numbers: dict[tuple[int, str | None, bool, bool], int] = {}
         self._alive: list[Any] = []  # an id stays the jaxpr's own only while the jaxpr lives
 
-    def body(self, closed: Any, name: str | None = None, derived: bool = False) -> int:
+    def body(self, closed: Any, name: str | None = None, derived: bool = False, fed: bool = False) -> int:
         """The number of a jaxpr's body; reads it when it is new.
 
         Args:
             closed: the jaxpr.
             name: the name of its function; None takes the one that JAX keeps.
             derived: whether differentiation made the equation that holds it.
+            fed: whether operands feed its constants too: they are then the first of its inputs.
         """
-        key = (id(closed), name, derived)
+        key = (id(closed), name, derived, fed)
         if key not in self._numbers:
             self._alive.append(closed)
-            body, literals = self._read(closed, name, derived)
+            body, literals = self._read(closed, name, derived, fed)
             self._numbers[key] = len(self.bodies)
             self.bodies.append(body)
             self.literals.append(literals)
         return self._numbers[key]
 
-    def _read(self, closed: Any, given_name: str | None, derived: bool) -> tuple[Body, dict[int, Hashable]]:
+    def _read(
+        self, closed: Any, given_name: str | None, derived: bool, fed: bool
+    ) -> tuple[Body, dict[int, Hashable]]:
         """A body, and those of its constants that are array literals: `hoisted` tells where they belong."""
         jaxpr = _jax.open_jaxpr(closed)
         variables = self.variables()
         constants = [
             self._constant(variables.new(var), value)
             for var, value in zip(jaxpr.constvars, _values(closed, jaxpr), strict=True)
+            if not fed
         ]
-        inputs = tuple(variables.new(var) for var in jaxpr.invars)
+        inputs = tuple(
+            variables.new(var) for var in ((*jaxpr.constvars, *jaxpr.invars) if fed else jaxpr.invars)
+        )
         literals: dict[Hashable, int] = {}
 
         def atom(var: Any) -> Atom:
@@ -124,6 +130,8 @@ class _Reader:
                 (code.co_name, code.co_filename, code.co_firstlineno) if code else (None, None, None)
             )
             names = pmap_names(jaxpr, code)
+        if fed:
+            names = (*(None,) * len(jaxpr.constvars), *names)
         body = Body(
             name=given_name or function,
             types=tuple(variables.types),
@@ -151,12 +159,12 @@ class _Reader:
 
     def _equation(self, equation: Any, variables: _Variables, atom: Any, derived: bool) -> Equation:
         primitive = equation.primitive.name
-        rule = rule_of(primitive)
+        rule = rule_of(equation)
         operands = tuple(atom(var) for var in equation.invars)
-        held = tuple(rule.hold(equation))
+        held = bodies_of(equation, rule)
         device = device_scope(equation)
         asked_in, asked_out = shardings(equation)
-        name = equation.params.get("name")
+        name = rule.name(equation) if rule.name is not None else equation.params.get("name")
         own = None
         transforms = _jax.transform_names(equation)
         derived = derived or "jvp" in transforms or "transpose" in transforms
@@ -168,7 +176,7 @@ class _Reader:
             held = tuple(old_pmap_captures(equation, body) for body in held)
         calls = tuple(
             Call(
-                self.body(body.jaxpr, own, derived),
+                self.body(body.jaxpr, own, derived, body.fed),
                 body.label,
                 body.inputs,
                 body.outputs,
@@ -185,8 +193,8 @@ class _Reader:
             primitive="pmap" if primitive == "xla_pmap" else primitive,
             operands=operands,
             results=tuple(variables.new(var) for var in equation.outvars),
-            name=name if isinstance(name, str) and calls else None,
-            params=_params(equation.params, rule),
+            name=name if isinstance(name, str) and (calls or rule.name is not None) else None,
+            params=_params(equation, rule),
             calls=calls,
             boundary=rule.boundary if calls else None,
             device=device,
@@ -197,6 +205,7 @@ class _Reader:
             transforms=transforms,
             in_shardings=asked_in,
             out_shardings=asked_out,
+            kernel=rule.kernel(equation) if rule.kernel is not None else None,
         )
 
 
@@ -260,8 +269,9 @@ def _array_text(value: Any) -> str:
     return np.array2string(np.asarray(value), separator=", ").replace("\n", "")
 
 
-def _params(params: Mapping[str, Any], rule: Rule) -> tuple[tuple[str, str], ...]:
-    shown = []
+def _params(equation: Any, rule: Rule) -> tuple[tuple[str, str], ...]:
+    params = equation.params
+    shown = list(rule.words(equation)) if rule.words is not None else []
     for name in sorted(params):
         value = params[name]
         if (
@@ -272,7 +282,7 @@ def _params(params: Mapping[str, Any], rule: Rule) -> tuple[tuple[str, str], ...
         ):
             continue
         shown.append((name, _param_text(value)))
-    return tuple(shown)
+    return tuple(sorted(shown) if rule.words is not None else shown)
 
 
 def _param_text(value: Any) -> str:

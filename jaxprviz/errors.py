@@ -45,5 +45,9 @@ class SaveError(JaxprvizError):
     """A file could not be written or read."""
 
 
+class PrimitiveError(JaxprvizError):
+    """A rule that was entered for a primitive does not fit."""
+
+
 class VersionError(JaxprvizError):
     """This JAX is not supported."""
