@@ -39,11 +39,13 @@ def is_captured(scope: Scope, position: int) -> bool | None:
         return marked
     if is_residual(scope, position):
         return False
+    if _is_argument_of_all(scope, position):
+        return False
     forwarded = _forwarded(scope)
     if forwarded is not None:
         return is_captured(forwarded, position)
-    first = _first_argument(scope)
-    return False if first is not None and position >= first else _captured_by_name(scope, position)
+    firsts = [first for branch in _branches(scope) if (first := _first_argument(branch)) is not None]
+    return False if any(position >= first for first in firsts) else _captured_by_name(scope, position)
 
 
 def is_residual(scope: Scope, position: int) -> bool:
@@ -87,6 +89,25 @@ def _moved_out(parent: Scope, body: Body, variable: int) -> bool:
                 and source.line >= own.line
             )
     return False
+
+
+def _branches(scope: Scope) -> tuple[Scope, ...]:
+    """The branches that get the same operands as a scope, itself among them; itself alone when it is none."""
+    parent, equation = scope.parent, scope.equation
+    if parent is None or equation is None or equation.boundary is not Boundary.BRANCH:
+        return (scope,)
+    step = scope.path[-1][0]
+    return tuple(parent.child(step, branch) for branch in range(len(equation.calls)))
+
+
+def _is_argument_of_all(scope: Scope, position: int) -> bool:
+    """Whether an input is an argument of one of several branches, and so of all: what they capture stands in front."""
+    return any(
+        name is not None
+        for branch in _branches(scope)
+        if branch.number != scope.number
+        for name in branch.body.input_names[: position + 1]
+    )
 
 
 def _forwarded(scope: Scope) -> Scope | None:

@@ -38,10 +38,15 @@ _VERSION: tuple[int, ...] = jax.__version_info__
 _JAX_FOLDER = os.path.dirname(os.path.abspath(jax.__file__)) + os.sep
 _OUR_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _PMAP_FILE = os.path.join(_JAX_FOLDER, "_src", "pmap.py")
+_LOOPS_FILE = os.path.join(_JAX_FOLDER, "_src", "lax", "control_flow", "loops.py")
+_WRAPPING_FILE = os.path.join(_JAX_FOLDER, "_src", "linear_util.py")
 
-# From 0.8 on the traceback of an equation begins where the tracing of its body began; before, it is the whole
+_WRAPPERS = {(_PMAP_FILE, "_fun"), (_PMAP_FILE, "_handle_reshapes"), (_LOOPS_FILE, "<lambda>")}
+"""The functions that JAX puts around a user's and traces in its place: those of pmap from 0.8 on, of `lax.map`."""
+
+# From 0.9 on the traceback of an equation begins where the tracing of its body began; before, it is the whole
 # stack, with the callers of the function in it.
-_STACKS_ARE_CUT = _VERSION >= (0, 8)
+_STACKS_ARE_CUT = _VERSION >= (0, 9)
 
 
 def require_supported() -> None:
@@ -348,7 +353,15 @@ def function_of(jaxpr: Any) -> tuple[str | None, str | None, int | None]:
 
 def is_pmap_function(jaxpr: Any) -> bool:
     """Whether a jaxpr was traced from the wrapper that JAX 0.8 and newer put around a pmapped function."""
-    return function_of(jaxpr)[1] == _PMAP_FILE
+    name, file, _ = function_of(jaxpr)
+    if name == "call_wrapped" and file == _WRAPPING_FILE:  # 0.8 alone, and not for pmap alone
+        return any(code.co_filename == _PMAP_FILE for equation in jaxpr.eqns for code, _ in _frames(equation))
+    return file == _PMAP_FILE
+
+
+def is_map_function(jaxpr: Any) -> bool:
+    """Whether a jaxpr was traced from the function that `jax.lax.map` puts around the user's."""
+    return function_of(jaxpr)[:2] == ("<lambda>", _LOOPS_FILE)
 
 
 class _Owner(Enum):
@@ -382,7 +395,7 @@ def body_code(jaxpr: Any, name: str | None) -> types.CodeType | None:
 
     Args:
         jaxpr: an open jaxpr.
-        name: the function's name; None takes what lies outermost in the body, or next to pmap's own wrapper.
+        name: the function's name; None takes what lies outermost in the body, or next to JAX's own wrapper.
     """
     for equation in jaxpr.eqns:
         users: list[types.CodeType] = []
@@ -390,7 +403,7 @@ def body_code(jaxpr: Any, name: str | None) -> types.CodeType | None:
         for code, _ in _frames(equation):
             if _owner(code.co_filename) is _Owner.USER:
                 users.append(code)
-            elif code.co_filename == _PMAP_FILE and code.co_name == "_fun":
+            elif name is None and wrapper is None and (code.co_filename, code.co_name) in _WRAPPERS:
                 wrapper = len(users)
         if wrapper:
             return users[wrapper - 1]

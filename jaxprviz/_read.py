@@ -20,7 +20,15 @@ from jaxprviz import _jax
 from jaxprviz._constants import hoisted
 from jaxprviz._primitives import Rule, bodies_of, rule_of
 from jaxprviz._read_devices import collective_axes, device_scope, shardings
-from jaxprviz._read_names import arguments_after_self, closure, name_inside, old_pmap_captures, pmap_names
+from jaxprviz._read_names import (
+    arguments_after_self,
+    closure,
+    map_names,
+    name_inside,
+    old_pmap_captures,
+    pmap_names,
+    without_guess,
+)
 from jaxprviz.program import (
     Atom,
     Body,
@@ -119,17 +127,18 @@ class _Reader:
         outputs = tuple(atom(var) for var in jaxpr.outvars)
 
         function, file, line = _jax.function_of(jaxpr)
-        code = _jax.body_code(jaxpr, None if _jax.is_pmap_function(jaxpr) else function)
+        pmapped, mapped = _jax.is_pmap_function(jaxpr), _jax.is_map_function(jaxpr)
+        code = _jax.body_code(jaxpr, None if pmapped or mapped else function)
         if code is None and function is None:  # a pmap up to 0.5 keeps the name in its equation alone
             code = _jax.body_code(jaxpr, given_name)
         own = {given_name, function, code.co_name if code is not None else None}
         equations = tuple(_named_here(equation, own) for equation in equations)
         names = tuple(name or None for name in _jax.arg_names(jaxpr))
-        if _jax.is_pmap_function(jaxpr):
+        if pmapped or mapped:
             function, file, line = (
                 (code.co_name, code.co_filename, code.co_firstlineno) if code else (None, None, None)
             )
-            names = pmap_names(jaxpr, code)
+            names = pmap_names(jaxpr, code) if pmapped else map_names(jaxpr, code)
         if fed:
             names = (*(None,) * len(jaxpr.constvars), *names)
         body = Body(
@@ -147,7 +156,7 @@ class _Reader:
             globals=tuple(code.co_names) if code is not None else (),
             arguments=arguments_after_self(code),
             source=Source(function, line, _jax.public_file(file)) if function and file and line else None,
-            wrapper=_jax.is_pmap_function(jaxpr),
+            wrapper=pmapped,
         )
         return body, {variable: key for key, variable in literals.items()}
 
@@ -185,6 +194,8 @@ class _Reader:
             )
             for body in held
         )
+        if primitive == "xla_pmap" and None in calls[0].captured:
+            self.bodies[calls[0].body] = without_guess(self.bodies[calls[0].body])
         if calls and (
             self.bodies[calls[0].body].wrapper or (device is not None and not isinstance(name, str))
         ):

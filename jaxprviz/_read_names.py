@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxprviz import _jax
 from jaxprviz._primitives import Held
+from jaxprviz.program import Body
 
 
 def _own_arguments(code: types.CodeType | None) -> tuple[str, ...] | None:
@@ -38,9 +39,9 @@ def arguments_after_self(code: types.CodeType | None) -> tuple[str, ...] | None:
 
 
 def pmap_names(jaxpr: Any, code: types.CodeType | None) -> tuple[str | None, ...]:
-    """The names of a pmapped function's inputs: JAX 0.8 and newer call them all `flat_args[k]`."""
+    """The names of a pmapped function's inputs: JAX 0.8 and newer call them all `args[k]` or `flat_args[k]`."""
     kept = _jax.arg_names(jaxpr)
-    flat = [position for position, name in enumerate(kept) if name and name.startswith("flat_args[")]
+    flat = [position for position, name in enumerate(kept) if name]
     own = _own_arguments(code) or ()
     if own[:1] == ("self",) and len(own) == len(flat) + 1:
         own = own[1:]
@@ -49,6 +50,23 @@ def pmap_names(jaxpr: Any, code: types.CodeType | None) -> tuple[str | None, ...
         for position, name in zip(flat, own, strict=True):
             names[position] = name
     return tuple(names)
+
+
+def map_names(jaxpr: Any, code: types.CodeType | None) -> tuple[str | None, ...]:
+    """The names of the inputs of a function that `lax.map` calls: JAX calls its one argument `x`."""
+    own = arguments_after_self(code) or ()
+    return tuple(
+        own[0] + name.removeprefix("x") if name and len(own) == 1 else None for name in _jax.arg_names(jaxpr)
+    )
+
+
+def without_guess(body: Body) -> Body:
+    """The body of a pmap of JAX 0.7 without what its code seems to tell, where that can be wrong.
+
+    With as many arguments as inputs, those that are copied whole may be arguments, or bound by a partial.
+    """
+    guessed = body.arguments is not None and len(body.arguments) == len(body.inputs)
+    return replace(body, closure=None, arguments=None) if guessed else body
 
 
 def old_pmap_captures(equation: Any, body: Held) -> Held:
