@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from jaxprviz._check import Report, check
     from jaxprviz._devices import Devices, show_placement, use_devices
     from jaxprviz._draw import draw, explain, same_program
     from jaxprviz._explore import Explorer, explore
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from jaxprviz._legend import legend
     from jaxprviz._same import Comparison
     from jaxprviz._trace import trace
+    from jaxprviz._values import Values, values
     from jaxprviz.errors import JaxprvizError
     from jaxprviz.program import Program
 
@@ -34,6 +36,9 @@ _HOMES = {
     "Figure": "_figure",
     "JaxprvizError": "errors",
     "Program": "program",
+    "Report": "_check",
+    "Values": "_values",
+    "check": "_check",
     "draw": "_draw",
     "explain": "_draw",
     "explore": "_explore",
@@ -44,6 +49,7 @@ _HOMES = {
     "to_json": "_json",
     "trace": "_trace",
     "use_devices": "_devices",
+    "values": "_values",
 }
 
 __all__ = [
@@ -53,6 +59,9 @@ __all__ = [
     "Figure",
     "JaxprvizError",
     "Program",
+    "Report",
+    "Values",
+    "check",
     "draw",
     "explain",
     "explore",
@@ -63,6 +72,7 @@ __all__ = [
     "to_json",
     "trace",
     "use_devices",
+    "values",
 ]
 
 

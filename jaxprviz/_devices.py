@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from jaxprviz._captures import first_scopes
 from jaxprviz._draw import view
 from jaxprviz._facts import Crossing, Layout
 from jaxprviz._figure import Figure
-from jaxprviz._grid import Bounds, Grid, grid_dot, grid_of_layout, in_rows
+from jaxprviz._grid import Grid, bounds_of, grid_dot, grid_of_layout, in_rows, parts_text
 from jaxprviz._placement import placement
 from jaxprviz._scope import Scope
 from jaxprviz._words import layout_text, result_name
@@ -189,29 +188,13 @@ def _grid_of_array(array: Any, name: str) -> Grid:
         grid = np.asarray(mesh.devices)
         devices = list(grid.flat)
         columns = grid.shape[-1] if grid.ndim > 1 else len(devices)
-    bounds = [_bounds(indices[device], tuple(shape)) for device in devices]
+    bounds = [bounds_of(indices[device], tuple(shape)) for device in devices]
     return Grid(
         name,
         kind.short,
         tuple(shape),
         kind.itemsize,
-        layout_text(layout) if layout is not None else _parts_text(bounds),
+        layout_text(layout) if layout is not None else parts_text(bounds),
         () if layout is None else tuple(axis for axis, _ in layout.mesh.axes),
         *in_rows([f"device {device.id}" for device in devices], bounds, columns),
     )
-
-
-def _parts_text(bounds: Sequence[Bounds]) -> str:
-    """How an array without a mesh lies over the devices."""
-    if len(bounds) == 1:
-        return "whole on one device"
-    parts = len(set(bounds))
-    return (
-        f"copied whole to {len(bounds)} devices"
-        if parts == 1
-        else f"in {parts} parts on {len(bounds)} devices"
-    )
-
-
-def _bounds(index: tuple[slice, ...], shape: tuple[int, ...]) -> Bounds:
-    return tuple(part.indices(size)[:2] for part, size in zip(index, shape, strict=True))

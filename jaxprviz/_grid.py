@@ -187,3 +187,20 @@ def _axis(text: str) -> str:
 def _kept(count: int, most: int) -> list[int | None]:
     """Which of `count` rows or columns are shown; None is the gap where some are left out."""
     return list(range(count)) if count <= most else [*range(most - 2), None, count - 1]
+
+
+def parts_text(bounds: Sequence[Bounds]) -> str:
+    """How an array without a mesh lies over the devices."""
+    if len(bounds) == 1:
+        return "whole on one device"
+    parts = len(set(bounds))
+    return (
+        f"copied whole to {len(bounds)} devices"
+        if parts == 1
+        else f"in {parts} parts on {len(bounds)} devices"
+    )
+
+
+def bounds_of(index: tuple[slice, ...], shape: tuple[int, ...]) -> Bounds:
+    """First index and the one behind the last, along each axis, of a part of an array."""
+    return tuple(part.indices(size)[:2] for part, size in zip(index, shape, strict=True))

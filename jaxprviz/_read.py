@@ -60,16 +60,14 @@ def read(jaxpr: Any, name: str | None = None, constant_names: Mapping[int, str] 
         name: the name of the traced function; None takes the one that JAX keeps.
         constant_names: the Python name of an array, by its `id`, for arrays that may have been baked in.
     """
-    reader = _Reader(constant_names or {})
-    root = reader.body(jaxpr, name)
-    program = Program(tuple(reader.bodies), root, jax.__version__, jax.device_count())
-    return hoisted(program, reader.literals)
+    return Reader.program(jaxpr, name, constant_names)
 
 
-class _Reader:
+class Reader:
     """The state of one reading: the bodies so far, and where each jaxpr went."""
 
-    variables: type[_Variables]
+    variables: type[Variables]
+    """What numbers the variables of a body."""
 
     def __init__(self, constant_names: Mapping[int, str]) -> None:
         self.bodies: list[Body] = []
@@ -77,6 +75,16 @@ class _Reader:
         self._constant_names = constant_names
         self._numbers: dict[tuple[int, str | None, bool, bool], int] = {}
         self._alive: list[Any] = []  # an id stays the jaxpr's own only while the jaxpr lives
+
+    @classmethod
+    def program(
+        cls, jaxpr: Any, name: str | None = None, constant_names: Mapping[int, str] | None = None
+    ) -> Program:
+        """Reads a jaxpr, as `read` does."""
+        reader = cls(constant_names or {})
+        root = reader.body(jaxpr, name)
+        program = Program(tuple(reader.bodies), root, jax.__version__, jax.device_count())
+        return hoisted(program, reader.literals)
 
     def body(self, closed: Any, name: str | None = None, derived: bool = False, fed: bool = False) -> int:
         """The number of a jaxpr's body; reads it when it is new.
@@ -166,7 +174,7 @@ class _Reader:
             return Constant(variable, name, "", leaked=True)
         return Constant(variable, name, _array_text(value))
 
-    def _equation(self, equation: Any, variables: _Variables, atom: Any, derived: bool) -> Equation:
+    def _equation(self, equation: Any, variables: Variables, atom: Any, derived: bool) -> Equation:
         primitive = equation.primitive.name
         rule = rule_of(equation)
         operands = tuple(atom(var) for var in equation.invars)
@@ -220,7 +228,7 @@ class _Reader:
         )
 
 
-class _Variables:
+class Variables:
     """The numbers and types of one body's variables, in the order in which they are bound."""
 
     def __init__(self) -> None:
@@ -239,7 +247,7 @@ class _Variables:
         return self._numbers[id(var)]
 
 
-_Reader.variables = _Variables
+Reader.variables = Variables
 
 
 def _values(closed: Any, jaxpr: Any) -> Sequence[Any]:

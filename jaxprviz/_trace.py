@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ from jaxprviz._mistakes import explained, no_slices, too_many_devices
 from jaxprviz._names import name_of, reachable_arrays
 from jaxprviz._read import read
 from jaxprviz.errors import TraceError
-from jaxprviz.program import Program, Sharding
+from jaxprviz.program import Program
 
 
 def trace(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
@@ -41,6 +41,30 @@ def trace(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
         DevicesError: the program wants more devices than there are.
         VersionError: this JAX is too old.
     """
+    return traced(fn, args, kwargs).program
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A traced function, with what it takes to run it.
+
+    Attributes:
+        program: what was read.
+        jaxpr: what JAX traced.
+        leaves: the example arguments that it takes, one an input.
+        name: the function's name.
+        constant_names: the Python names of the arrays that it can reach, by their `id`.
+    """
+
+    program: Program
+    jaxpr: Any
+    leaves: tuple[Any, ...]
+    name: str
+    constant_names: Mapping[int, str]
+
+
+def traced(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Traced:
+    """What `trace` gives, with the jaxpr and the arrays that it takes; raises as `trace` does."""
     _jax.require_supported()
     if not callable(fn):
         raise TraceError(
@@ -52,21 +76,23 @@ def trace(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
     constant_names = reachable_arrays(fn)
     try:
         with _jax.whole_tracebacks():
-            jaxpr, shardings = _make_jaxpr(fn, args, kwargs)
+            jaxpr, leaves = _make_jaxpr(fn, args, kwargs)
     except Exception as error:
         problem = explained(error, asked)
         if isinstance(problem, TraceError):
             problem.original = error
         raise problem from None
-    program = replace(read(jaxpr, name_of(fn), constant_names), shardings=shardings)
+    lying = tuple(map(_jax.sharding_of, leaves))
+    known = any(lying) and len(lying) == len(_jax.open_jaxpr(jaxpr).invars)
+    program = replace(read(jaxpr, name_of(fn), constant_names), shardings=lying if known else ())
     _require_devices(program, asked)
-    return program
+    return Traced(program, jaxpr, leaves, name_of(fn), constant_names)
 
 
 def _make_jaxpr(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, tuple[Sharding | None, ...]]:
-    """The jaxpr, and how the actual arguments lie over devices, one an input (empty when none is spread)."""
+) -> tuple[Any, tuple[Any, ...]]:
+    """The jaxpr, and the arrays that it takes."""
     declared = _declared_static(fn, args, kwargs)
     fn, args, kwargs = _without_other_leaves(fn, args, kwargs, declared)
     static = {place for place, value in _places(args, kwargs) if not _is_dynamic(value)} | declared
@@ -86,15 +112,12 @@ _TRACED_STATIC = re.compile(r"Static argument \(index (?P<place>\d+)\) of type .
 
 def _make_jaxpr_of_rest(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static: set[Place]
-) -> tuple[Any, tuple[Sharding | None, ...]]:
+) -> tuple[Any, tuple[Any, ...]]:
     if static:
         fn = _closed_over(fn, args, kwargs, static)
         args = tuple(value for place, value in enumerate(args) if place not in static)
         kwargs = {name: value for name, value in kwargs.items() if name not in static}
-    jaxpr = jax.make_jaxpr(fn)(*args, **kwargs)
-    lying = tuple(map(_jax.sharding_of, jax.tree.leaves((args, kwargs))))
-    known = any(lying) and len(lying) == len(_jax.open_jaxpr(jaxpr).invars)
-    return jaxpr, lying if known else ()
+    return jax.make_jaxpr(fn)(*args, **kwargs), tuple(jax.tree.leaves((args, kwargs)))
 
 
 Place = int | str

@@ -45,6 +45,10 @@ class SaveError(JaxprvizError):
     """A file could not be written or read."""
 
 
+class RunError(JaxprvizError):
+    """The program could not be run, or what it computed can't be told in the way that was asked for."""
+
+
 class PrimitiveError(JaxprvizError):
     """A rule that was entered for a primitive does not fit."""
 

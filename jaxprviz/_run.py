@@ -1,0 +1,449 @@
+"""Runs a traced program for real and records what its device scopes compute.
+
+The second place that touches JAX's internals: the jaxpr that was traced is run as it is, but each body inside a
+device scope ends with a host callback that records the body's variables, with the device's position along each
+manual axis.  Nothing that the program computes is changed by that.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxprviz import _jax
+from jaxprviz._primitives import Held, bodies_of, rule_of
+from jaxprviz._scope import Path
+from jaxprviz.program import Role
+
+MOST_STEPS = 64
+"""Of a body in a loop so many steps a device are kept."""
+
+_WATCHED = frozenset(
+    {
+        "jit",
+        "pjit",
+        "closed_call",
+        "core_call",
+        "eval_jaxpr",
+        "remat2",
+        "checkpoint",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "scan",
+        "while",
+        "cond",
+        "shard_map",
+        "xla_pmap",
+    }
+)
+"""The primitives whose bodies may hold a host callback wherever they stand."""
+
+Position = tuple[int, ...]
+"""A device by its index along each manual axis, those of the outermost device scope first."""
+
+Step = Mapping[int, np.ndarray]
+"""What one device computed in one run of a body: the values of its variables, by the `id` of JAX's own."""
+
+
+@dataclass(slots=True)
+class Record:
+    """What was seen of one body at one path.
+
+    Attributes:
+        axes: name and size of the manual axes around it, the outermost first.
+        steps: for each device the runs of the body, the first `MOST_STEPS` of them.
+        counts: for each device how many runs there were.
+    """
+
+    axes: tuple[tuple[str, int], ...]
+    steps: dict[Position, list[Step]] = field(default_factory=dict)
+    counts: dict[Position, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What one run of a program showed.
+
+    Attributes:
+        outer: by path, for each body outside of the device scopes that holds one, and for each of its runs (the
+            first `MOST_STEPS`), the arrays that enter or leave the equations in which device scopes stand, by
+            the `id` of JAX's variables.
+        records: by path, for each body that was watched.
+        unwatched: by path, the primitive whose bodies can't be watched.
+        results: what the program returned, one an output.
+    """
+
+    outer: Mapping[Path, Sequence[Mapping[int, Any]]]
+    records: Mapping[Path, Record]
+    unwatched: Mapping[Path, str]
+    results: tuple[Any, ...]
+
+
+def run_recorded(closed: Any, leaves: Sequence[Any]) -> Recording:
+    """Runs a jaxpr once.
+
+    Args:
+        closed: a closed jaxpr, as `jax.make_jaxpr` returns it.
+        leaves: the arrays that it takes.  They are kept, whatever the program donates.
+    """
+    watcher = _Watcher()
+    results = tuple(watcher.evaluate(closed, leaves, ()))
+    jax.block_until_ready(results)
+    jax.effects_barrier()
+    return Recording(watcher.outer, watcher.records, watcher.unwatched, results)
+
+
+def run_plainly(closed: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """Runs a jaxpr once as it is, so that its results lie where JAX puts them; what it donates is kept."""
+    jaxpr = _opened(closed)
+    kept = _reclosed(closed, jaxpr.replace(eqns=list(map(_undonated, jaxpr.eqns))))
+    return tuple(jax.block_until_ready(jex.jaxpr_as_fun(kept)(*leaves)))
+
+
+def is_cut_up(closed: Any) -> bool:
+    """Whether `run_recorded` runs what a jit holds in several pieces, so that its results can lie elsewhere."""
+    return any(
+        _leads_to_devices(equation)
+        and equation.primitive.name in _FOLLOWED
+        and not all(
+            _jax.is_pmap_function(_opened(body)) for body in equation.params.values() if _jax.is_jaxpr(body)
+        )
+        for equation in _opened(closed).eqns
+    )
+
+
+class _Watcher:
+    """The state of one rewriting, and what the callbacks then record."""
+
+    def __init__(self) -> None:
+        self.outer: dict[Path, list[Mapping[int, Any]]] = {}
+        self.records: dict[Path, Record] = {}
+        self.unwatched: dict[Path, str] = {}
+        self._parts: dict[object, Callable[[dict[Any, Any]], None]] = {}
+        self._lock = threading.Lock()
+
+    def evaluate(self, closed: Any, values: Sequence[Any], path: Path) -> list[Any]:
+        """The results of a body outside of the device scopes, run equation by equation.
+
+        So the arrays at the borders of the device scopes are those that JAX made, on the devices where it put them.
+        What stands between two device scopes is run as one.
+        """
+        jaxpr = _opened(closed)
+        held: dict[Any, Any] = dict(zip(jaxpr.constvars, _jax.constants(closed), strict=True))
+        held.update(zip(jaxpr.invars, values, strict=True))
+        waiting: list[Any] = []
+        for position, equation in enumerate(jaxpr.eqns):
+            if not _leads_to_devices(equation):
+                waiting.append(equation)
+                continue
+            self._together(jaxpr, waiting, held, (path, position, len(waiting)))
+            waiting = []
+            self._alone(jaxpr, equation, held, path, position)
+        self._together(jaxpr, waiting, held, (path, len(jaxpr.eqns), len(waiting)))
+        border = _at_borders(jaxpr)
+        steps = self.outer.setdefault(path, [])
+        if len(steps) < MOST_STEPS:
+            steps.append({id(var): held[var] for var in border})
+        return [_value(atom, held) for atom in jaxpr.outvars]
+
+    def _together(self, jaxpr: Any, equations: list[Any], held: dict[Any, Any], key: object) -> None:
+        if not equations:
+            return
+        if key not in self._parts:
+            self._parts[key] = _part(jaxpr, equations, jax.jit)
+        self._parts[key](held)
+
+    def _alone(self, jaxpr: Any, equation: Any, held: dict[Any, Any], path: Path, position: int) -> None:
+        """Runs an equation in which device scopes stand; what it calls, equation by equation in its turn."""
+        name = equation.primitive.name
+        follow = _FOLLOWED.get(name)
+        if follow is None:
+            key = (path, position)
+            if key not in self._parts:
+                watched = self._equation(equation, path, position, ())
+                # Up to 0.7 a pmap inside of a jit is another program: its results lie elsewhere.
+                around = _as_it_is if name == "xla_pmap" else jax.jit
+                self._parts[key] = _part(jaxpr, [watched], around)
+            self._parts[key](held)
+            return
+        bodies = list(bodies_of(equation, rule_of(equation)))
+        given = [_value(atom, held) for atom in equation.invars]
+
+        def evaluate(number: int, values: Sequence[Any]) -> list[Any]:
+            return self.evaluate(bodies[number].jaxpr, values, (*path, (position, number)))
+
+        held.update(zip(equation.outvars, follow(equation, bodies, given, evaluate), strict=True))
+
+    def body(self, closed: Any, path: Path, axes: tuple[tuple[Any, int], ...]) -> Any:
+        """A jaxpr that also records what it computes."""
+        jaxpr = _opened(closed)
+        equations, effects = [], set(jaxpr.effects)
+        for position, equation in enumerate(jaxpr.eqns):
+            new = self._equation(equation, path, position, axes)
+            effects |= {effect for effect in new.effects if effect not in equation.effects}
+            equations.append(new)
+        watch = [var for var in _variables(jaxpr) if _can_be_recorded(var)]
+        callback = self._callback(path, axes, list(map(id, watch)))
+        told = _axis_indices(axes)
+        seen = _call_of(callback, [*(equation.outvars[0] for equation in told), *watch])
+        context = jaxpr.eqns[-1].ctx if jaxpr.eqns else None
+        added = [equation if context is None else equation.replace(ctx=context) for equation in (*told, seen)]
+        return _reclosed(
+            closed, jaxpr.replace(eqns=[*equations, *added], effects=frozenset(effects | seen.effects))
+        )
+
+    def _equation(self, equation: Any, path: Path, position: int, axes: tuple[tuple[Any, int], ...]) -> Any:
+        name = equation.primitive.name
+        held = list(bodies_of(equation, rule_of(equation)))
+        if not held:
+            return equation
+        if name not in _WATCHED:
+            for number in range(len(held)):
+                self.unwatched[(*path, (position, number))] = name
+            return equation
+        inside = (*axes, *_manual_axes(equation))
+        new = {}
+        for number, body in enumerate(held):
+            new[id(body.jaxpr), number] = self.body(body.jaxpr, (*path, (position, number)), inside)
+        if all(one is body.jaxpr for one, body in zip(new.values(), held, strict=True)):
+            return equation
+        queues: dict[int, list[Any]] = {}
+        for (key, _), one in new.items():
+            queues.setdefault(key, []).append(one)
+        params = {key: _swapped(value, queues) for key, value in equation.params.items()}
+        effects = set(equation.effects).union(*(_debug_effects(_opened(one)) for one in new.values()))
+        return equation.replace(params=params, effects=frozenset(effects))
+
+    def _callback(
+        self, path: Path, axes: tuple[tuple[Any, int], ...], keys: list[int]
+    ) -> Callable[..., None]:
+        named = tuple((_jax.axis_name(name), size) for name, size in axes)
+        record = self.records[path] = Record(named)
+
+        def callback(*values: Any) -> None:
+            device = tuple(int(value) for value in values[: len(axes)])
+            with self._lock:
+                count = record.counts.get(device, 0)
+                record.counts[device] = count + 1
+                if count < MOST_STEPS:
+                    arrays = [np.array(value) for value in values[len(axes) :]]
+                    record.steps.setdefault(device, []).append(dict(zip(keys, arrays, strict=True)))
+
+        return callback
+
+
+def _variables(jaxpr: Any) -> list[Any]:
+    """The variables of a body: what it is given, and what its equations bind."""
+    bound = [var for equation in jaxpr.eqns for var in equation.outvars if not _is_dropped(var)]
+    return [*jaxpr.constvars, *jaxpr.invars, *bound]
+
+
+def _has_devices(jaxpr: Any, kinds: Sequence[str] = ("shard_map", "xla_pmap")) -> bool:
+    """Whether a device scope stands in a jaxpr, at any depth."""
+    return any(_leads_to_devices(equation, kinds) for equation in jaxpr.eqns)
+
+
+def _leads_to_devices(equation: Any, kinds: Sequence[str] = ("shard_map", "xla_pmap")) -> bool:
+    """Whether an equation is a device scope, or holds one."""
+    return equation.primitive.name in kinds or any(
+        _has_devices(_opened(inner), kinds)
+        for value in equation.params.values()
+        for inner in _jax.sub_jaxprs(value)
+    )
+
+
+def _at_borders(jaxpr: Any) -> set[Any]:
+    """What enters or leaves the equations in which device scopes stand."""
+    found: set[Any] = set()
+    for equation in jaxpr.eqns:
+        if _leads_to_devices(equation):
+            found.update(var for var in equation.invars if not _jax.is_literal(var))
+            found.update(var for var in equation.outvars if not _is_dropped(var))
+    return found
+
+
+def _manual_axes(equation: Any) -> tuple[tuple[Any, int], ...]:
+    """Name (as JAX holds it) and size of the axes over which the body of an equation runs once a device."""
+    params = equation.params
+    if equation.primitive.name == "xla_pmap":
+        return ((params["axis_name"], int(params["global_axis_size"])),)
+    if equation.primitive.name != "shard_map":
+        return ()
+    mesh = params["mesh"]
+    manual = params.get("newly_manual_axes", params.get("manual_axes", mesh.axis_names))
+    return tuple((name, int(size)) for name, size in mesh.shape.items() if name in manual)
+
+
+def _can_be_recorded(var: Any) -> bool:
+    """Whether a variable is an array of numbers: no key, no reference, no token."""
+    aval = var.aval
+    dtype = getattr(aval, "dtype", None)
+    if dtype is None or hasattr(aval, "inner_aval") or jnp.issubdtype(dtype, jax.dtypes.extended):
+        return False
+    return all(isinstance(size, int) for size in aval.shape)
+
+
+def _axis_indices(axes: tuple[tuple[Any, int], ...]) -> list[Any]:
+    """Equations that tell the position of the device."""
+    found = []
+    for name, size in axes:
+        traced = jax.make_jaxpr(lambda name=name: lax.axis_index(name), axis_env=[(name, size)])()
+        found.append(_opened(traced).eqns[-1])
+    return found
+
+
+def _call_of(callback: Callable[..., None], variables: Sequence[Any]) -> Any:
+    """The equation that gives variables to a function on the host."""
+    traced = jax.make_jaxpr(lambda *values: jax.debug.callback(callback, *values))(
+        *(np.float32(0) for _ in variables)
+    )
+    return _opened(traced).eqns[-1].replace(invars=list(variables))
+
+
+def _debug_effects(jaxpr: Any) -> set[Any]:
+    return {effect for effect in jaxpr.effects if type(effect).__name__ == "DebugEffect"}
+
+
+def _swapped(value: Any, queues: Mapping[int, list[Any]]) -> Any:
+    """A parameter with its jaxprs replaced, wherever in it they stand; each is used once, in order."""
+    if id(value) in queues:
+        queue = queues[id(value)]
+        return queue.pop(0) if len(queue) > 1 else queue[0]
+    if isinstance(value, tuple) and type(value) is not tuple and hasattr(value, "_fields"):
+        return type(value)(*(_swapped(item, queues) for item in value))
+    if type(value) in (tuple, list):
+        return type(value)(_swapped(item, queues) for item in value)
+    return value
+
+
+def _part(
+    jaxpr: Any, equations: Sequence[Any], around: Callable[[Any], Callable[..., Any]]
+) -> Callable[[dict[Any, Any]], None]:
+    """Some equations of a jaxpr as a function: it takes the values that are held, and adds what they make."""
+    made = [var for equation in equations for var in equation.outvars if not _is_dropped(var)]
+    inner = set(made)
+    read = dict.fromkeys(
+        atom
+        for equation in equations
+        for atom in equation.invars
+        if not _jax.is_literal(atom) and atom not in inner
+    )
+    part = jaxpr.replace(
+        constvars=[],
+        invars=list(read),
+        outvars=made,
+        eqns=list(map(_undonated, equations)),
+        effects=frozenset().union(*(equation.effects for equation in equations)),
+        debug_info=jaxpr.debug_info.with_unknown_names(),
+    )
+    call = around(jex.jaxpr_as_fun(_closed(part)))
+
+    def run(held: dict[Any, Any]) -> None:
+        held.update(zip(made, call(*(held[var] for var in read)), strict=True))
+
+    return run
+
+
+def _as_it_is(call: Callable[..., Any]) -> Callable[..., Any]:
+    return call
+
+
+def _value(atom: Any, held: Mapping[Any, Any]) -> Any:
+    return atom.val if _jax.is_literal(atom) else held[atom]
+
+
+Evaluate = Callable[[int, Sequence[Any]], list[Any]]
+"""Runs one of the bodies of an equation."""
+
+
+def _follow_call(equation: Any, bodies: Sequence[Held], given: list[Any], evaluate: Evaluate) -> list[Any]:
+    params = equation.params
+    return _put(evaluate(0, _put(given, params.get("in_shardings"))), params.get("out_shardings"))
+
+
+def _follow_scan(equation: Any, bodies: Sequence[Held], given: list[Any], evaluate: Evaluate) -> list[Any]:
+    roles, params = bodies[0].roles, equation.params
+    consts = [value for value, role in zip(given, roles, strict=True) if role is Role.CONST]
+    carry = [value for value, role in zip(given, roles, strict=True) if role is Role.CARRY]
+    sliced = [value for value, role in zip(given, roles, strict=True) if role is Role.SLICED]
+    count, length = len(carry), int(params["length"])
+    stacked: list[list[Any]] = [[] for _ in equation.outvars[count:]]
+    order = range(length)
+    for step in reversed(order) if params["reverse"] else order:
+        results = evaluate(0, [*consts, *carry, *(value[step] for value in sliced)])
+        carry = results[:count]
+        for rows, value in zip(stacked, results[count:], strict=True):
+            rows.insert(0, value) if params["reverse"] else rows.append(value)
+    empty = (
+        [jnp.zeros(var.aval.shape, var.aval.dtype) for var in equation.outvars[count:]] if not length else []
+    )
+    return [*carry, *(empty or [jnp.stack(rows) for rows in stacked])]
+
+
+def _follow_while(equation: Any, bodies: Sequence[Held], given: list[Any], evaluate: Evaluate) -> list[Any]:
+    first = int(equation.params["cond_nconsts"])
+    second = first + int(equation.params["body_nconsts"])
+    carry = given[second:]
+    while bool(evaluate(0, [*given[:first], *carry])[0]):
+        carry = evaluate(1, [*given[first:second], *carry])
+    return carry
+
+
+def _follow_cond(equation: Any, bodies: Sequence[Held], given: list[Any], evaluate: Evaluate) -> list[Any]:
+    return evaluate(min(max(int(given[0]), 0), len(bodies) - 1), given[1:])
+
+
+_Follow = Callable[[Any, Sequence[Held], list[Any], Evaluate], list[Any]]
+
+_FOLLOWED: dict[str, _Follow] = {
+    **dict.fromkeys(_WATCHED - {"shard_map", "xla_pmap"}, _follow_call),
+    "scan": _follow_scan,
+    "while": _follow_while,
+    "cond": _follow_cond,
+}
+"""How an equation outside of the device scopes is run, of which a body holds one."""
+
+
+def _undonated(equation: Any) -> Any:
+    """An equation that donates nothing."""
+    if not any(equation.params.get("donated_invars") or ()):
+        return equation
+    return equation.replace(params={**equation.params, "donated_invars": (False,) * len(equation.invars)})
+
+
+def _put(values: Sequence[Any], shardings: Sequence[Any] | None) -> list[Any]:
+    """Arrays, laid over devices where a jit asks for it."""
+    return [
+        jax.device_put(value, sharding)
+        if isinstance(sharding, jax.sharding.NamedSharding) and isinstance(sharding.mesh, jax.sharding.Mesh)
+        else value
+        for value, sharding in zip(values, shardings or (None,) * len(values), strict=True)
+    ]
+
+
+def _is_dropped(var: Any) -> bool:
+    """Whether nothing reads the result that a variable stands for; JAX holds none for it."""
+    return type(var).__name__ == "DropVar"
+
+
+def _closed(jaxpr: Any) -> Any:
+    """A jaxpr without constants, closed; from 0.12 on it is so already."""
+    return jaxpr if hasattr(jaxpr, "consts") else jex.ClosedJaxpr(jaxpr, ())
+
+
+def _opened(value: Any) -> Any:
+    """The jaxpr without its constants, which alone can be replaced; from 0.12 on both are one."""
+    return getattr(value, "jaxpr", value)
+
+
+def _reclosed(closed: Any, opened: Any) -> Any:
+    """A rewritten jaxpr with the constants that the one before it had."""
+    return opened if _opened(closed) is closed else closed.replace(jaxpr=opened)
