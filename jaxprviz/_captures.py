@@ -127,21 +127,25 @@ def _first_argument(scope: Scope) -> int | None:
     """The position from which on the inputs are the function's own arguments; None when that is not known.
 
     Captured variables stand in front.  So when those that are known to be captured and the arguments of the
-    function are together as many as there are inputs, each other input is an argument.
+    function are together as many as there are inputs, each other input is an argument.  The branches of one
+    equation have all the same inputs, and take the same arguments.
     """
-    parent, equation, arguments = scope.parent, scope.equation, scope.body.arguments
-    if parent is None or equation is None or arguments is None:
+    parent, equation = scope.parent, scope.equation
+    if parent is None or equation is None:
         return None
-    first = len(scope.body.inputs) - len(arguments)
-    if first <= 0:
-        return 0 if first == 0 else None
     step, call = scope.path[-1]
     branches = range(len(equation.calls)) if equation.boundary is Boundary.BRANCH else (call,)
-    known = any(
-        equation.calls[branch].captured[first - 1] or _captured_by_name(parent.child(step, branch), first - 1)
-        for branch in branches
-    )
-    return first if known else None
+    for body in dict.fromkeys(parent.child(step, branch).body for branch in (call, *branches)):
+        first = None if body.arguments is None else len(scope.body.inputs) - len(body.arguments)
+        if first is None or first < 0:
+            continue
+        if first == 0 or any(
+            equation.calls[branch].captured[first - 1]
+            or _captured_by_name(parent.child(step, branch), first - 1)
+            for branch in branches
+        ):
+            return first
+    return None
 
 
 def _captured_by_name(scope: Scope, position: int) -> bool | None:

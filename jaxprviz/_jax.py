@@ -397,6 +397,25 @@ def body_code(jaxpr: Any, name: str | None) -> types.CodeType | None:
         jaxpr: an open jaxpr.
         name: the function's name; None takes what lies outermost in the body, or next to JAX's own wrapper.
     """
+    place = function_of(jaxpr)[1:] if name is not None else (None, None)
+    return _code_at(jaxpr, *place) or _code_called(jaxpr, name)
+
+
+def _code_at(jaxpr: Any, file: str | None, line: int | None) -> types.CodeType | None:
+    """The code that begins where JAX says that the function is written, be it JAX's own."""
+    if file is None or line is None:
+        return None
+    for equation in jaxpr.eqns:
+        found = [
+            code for code, _ in _frames(equation) if code.co_firstlineno == line and code.co_filename == file
+        ]
+        if found:
+            return found[-1] if _STACKS_ARE_CUT else found[0]
+    return None
+
+
+def _code_called(jaxpr: Any, name: str | None) -> types.CodeType | None:
+    """The user's code of this name; without a name what lies outermost, or next to pmap's own wrapper."""
     for equation in jaxpr.eqns:
         users: list[types.CodeType] = []
         wrapper = None

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 from jaxprviz import explain, trace
+from jaxprviz._captures import first_scopes, is_captured
 from jaxprviz.program import Call, Equation, Literal, Program, Role
 
 X = jnp.arange(5.0)
@@ -35,16 +36,17 @@ def held(program: Program, primitive: str) -> Call:
 
 def test_what_a_scatter_joins_are_elements() -> None:
     """An element of the array and one of the updates, the third operand; the indices enter no body."""
-    program = trace(lambda x, y: x.at[1].add(y), X, jnp.float32(2))
-    call = held(program, "scatter-add")
+    program = trace(lambda x: x.at[1].apply(lambda one: one * 2 + 1), X)
+    (call,) = [call for equation in equations(program) for call in equation.calls]
     assert (call.inputs, call.outputs, call.captured, call.roles) == (
         (0, 2),
         (0,),
         (False, False),
         (Role.SLICED, Role.SLICED),
     )
-    assert "No inner function captures a variable." in explain(program)
-    assert "Not known" not in explain(program)
+    for one in (program, trace(lambda x, y: x.at[1].add(y), X, jnp.float32(2))):
+        assert "No inner function captures a variable." in explain(one)
+        assert "Not known" not in explain(one)
 
 
 @pytest.mark.parametrize(
@@ -130,3 +132,44 @@ def test_the_arrays_of_layers_have_the_name_of_their_layer() -> None:
     assert baked(trace(model, X)) == [f"self.{place}" for place in places]
     assert baked(trace(lambda x: model(x), X)) == [f"model.{place}" for place in places]
     assert baked(trace(lambda x: model.__call__(x), X)) == [f"model.{place}" for place in places]
+
+
+# --- captures of functions that JAX itself jits -------------------------------------------------------------
+
+
+def unknown(program: Program) -> list[str]:
+    return [
+        scope.title()
+        for scope in first_scopes(program)
+        for position in range(len(scope.body.inputs))
+        if is_captured(scope, position) is None
+    ]
+
+
+def test_functions_of_jax_are_known_by_their_code() -> None:
+    """After grad, and as one branch of several, JAX keeps no names; `where` and `sin` capture nothing."""
+    program = trace(jax.grad(lambda x: jnp.where(x > 1, x * x, 0.0).sum()), X)
+    assert "_where" in {scope.title() for scope in first_scopes(program)}
+    assert unknown(program) == []
+    assert unknown(trace(lambda k, w, x: jax.lax.switch(k, [lambda x: x * w, jnp.sin], x), 1, 2.0, X)) == []
+    assert "No inner function captures" in explain(jax.grad(lambda x: jnp.where(x > 1, x * x, 0.0).sum()), X)
+
+
+def test_one_of_several_functions_of_one_name() -> None:
+    """The code is found by where the function is written: here are two of the name `<lambda>` in each other."""
+
+    def f(w: Any, x: Any) -> Any:
+        scaled = lambda y: w * y  # noqa: E731
+        return jax.lax.cond(
+            x.sum() > 0,
+            lambda y: scaled(y),
+            lambda y: y,
+            x,
+        )
+
+    (call,) = [
+        scope
+        for scope in first_scopes(trace(f, jnp.float32(2), X))
+        if scope.equation is not None and scope.equation.primitive == "cond" and scope.body.equations
+    ]
+    assert call.body.closure == ("scaled",)

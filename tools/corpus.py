@@ -18,6 +18,7 @@ import itertools
 import os
 import re
 import runpy
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax._src import stages
 from jax._src.interpreters import mlir
 
@@ -165,6 +167,8 @@ def pytest_configure(config: Any) -> None:
     global _COLLECTOR
     _COLLECTOR = Collector(Path(config.getoption("--corpus")))
     install(_COLLECTOR)
+    # A suite that takes too long is stopped with SIGTERM: what was found so far is still told.
+    signal.signal(signal.SIGTERM, lambda *_: pytest.exit("stopped"))
 
 
 def pytest_runtest_teardown(item: Any) -> None:
