@@ -10,10 +10,12 @@ from jaxprviz._captures import captures, first_scopes, is_captured
 from jaxprviz._facts import Capture, Crossing, Ground, Layout, Place
 from jaxprviz._flow import Flow, flow
 from jaxprviz._placement import own_mesh, placement, places, sharding_free
+from jaxprviz._running import running_lines
 from jaxprviz._scope import Path, Scope
 from jaxprviz._text import one_line
 from jaxprviz._words import (
     SILENT,
+    atom_name,
     axes_text,
     boundary_text,
     bytes_text,
@@ -24,6 +26,7 @@ from jaxprviz._words import (
     mesh_text,
     origin_text,
     result_name,
+    some_names,
     spread_text,
     title_of,
 )
@@ -49,6 +52,7 @@ def describe(program: Program) -> str:
         ("", _heading_lines(program)),
         ("Captured variables", _capture_lines(scopes, known=not unknown)),
         ("Constants", _constant_lines(scopes)),
+        ("How the inner programs run", _listed(running_lines(scopes))),
         *_placement_sections(scopes, spreads),
         _elsewhere_section(program, scopes),
         ("What the devices exchange", _collective_lines(scopes, spreads)),
@@ -177,7 +181,7 @@ def _inside_lines(scopes: Sequence[Scope], spreads: Flow) -> list[str]:
         for equation in body.equations:
             given = [known[atom] for atom in equation.operands if isinstance(atom, int)]
             for result in equation.results:
-                spread, name = known[result], _atom_name(scope, result)
+                spread, name = known[result], atom_name(scope, result)
                 cast = equation.primitive in SILENT - {"axis_index"}
                 if not cast:
                     told[spread_text(spread)] += 1
@@ -190,7 +194,7 @@ def _inside_lines(scopes: Sequence[Scope], spreads: Flow) -> list[str]:
     counted = "; ".join(f"{text} ({count:,})" for text, count in sorted(told.items()))
     lines = [f"  results of the equations inside: {counted}.", *_typed_lines(typed)]
     if unknown:
-        lines.append(f"  not known whether it differs from device to device: {_some(unknown)}.")
+        lines.append(f"  not known whether it differs from device to device: {some_names(unknown)}.")
     return lines
 
 
@@ -207,19 +211,12 @@ def _axes_of_several(scope: Scope) -> set[str]:
 
 
 def _typed_lines(typed: Sequence[str]) -> list[str]:
-    return [f"  typed as varying, though the same on every device: {_some(typed)}."] if typed else []
+    return [f"  typed as varying, though the same on every device: {some_names(typed)}."] if typed else []
 
 
 def _cast_names(scope: Scope, equation: Equation) -> list[str]:
     """The names of what an equation gives another type, and nothing else; numbers are left out."""
-    return [_atom_name(scope, atom) for atom in equation.operands if isinstance(atom, int)]
-
-
-def _some(names: Iterable[str], most: int = 6) -> str:
-    """Names, each once; a longer list ends with how many more there are."""
-    different = list(dict.fromkeys(names))
-    more = f" and {len(different) - most} more" if len(different) > most else ""
-    return ", ".join(different[:most]) + more
+    return [atom_name(scope, atom) for atom in equation.operands if isinstance(atom, int)]
 
 
 def _elsewhere_section(program: Program, scopes: Sequence[Scope]) -> tuple[str, list[str]]:
@@ -293,7 +290,7 @@ def _asked_lines(scope: Scope, known: Sequence[Place | None]) -> Iterator[str]:
             if asked is not None:
                 layout = Layout(_atom_type(scope.body, atom), asked.mesh, asked.spec, sharding_free(asked))
                 into = f"on its way into {one_line(equation.name or equation.primitive)}{line}"
-                yield _asked_line(f"{_atom_name(scope, atom)} {layout.type.short}, {into}", layout)
+                yield _asked_line(f"{atom_name(scope, atom)} {layout.type.short}, {into}", layout)
         for result, asked in zip(equation.results, equation.out_shardings, strict=False):
             place, name = known[result], scope.name(result)
             returned = result_name(scope, result) in scope.program.main.output_names
@@ -352,7 +349,7 @@ def _entering_line(scope: Scope, crossing: Crossing) -> str:
     assert equation is not None
     assert parent is not None
     atom = equation.operands[crossing.position]
-    outer = _atom_name(parent, atom)
+    outer = atom_name(parent, atom)
     inner = scope.name(crossing.inside) if crossing.inside is not None else None
     position = scope.body.inputs.index(crossing.inside) if crossing.inside is not None else None
     captured = position is not None and is_captured(scope, position)
@@ -389,7 +386,7 @@ def _leaving_line(scope: Scope, crossing: Crossing, spreads: Flow) -> str:
     assert parent is not None
     assert equation.device is not None
     result = equation.results[crossing.position]
-    name = result_name(parent, result) or _atom_name(parent, result)
+    name = result_name(parent, result) or atom_name(parent, result)
     taken = _copies_words(scope, crossing, spreads) if not equation.device.checked else ""
     return f"{name} {crossing.layout.type.short}: {_layout_words(scope, crossing, seen='makes')}{taken}."
 
@@ -468,20 +465,6 @@ def _unknown_lines(scopes: Iterable[Scope]) -> list[str]:
                 "(JAX keeps no names there)."
             )
     return _listed(lines)
-
-
-def _atom_name(scope: Scope, atom: Atom) -> str:
-    if isinstance(atom, Literal):
-        return f"the number {atom.text}"
-    name = scope.name(atom)
-    if name is not None:
-        return name
-    origin = scope.origin(atom)
-    for equation in origin.scope.body.equations:
-        if origin.variable in equation.results:
-            place = f" {equation.results.index(origin.variable) + 1}" if len(equation.results) > 1 else ""
-            return f"the result{place} of {equation.name or equation.primitive}"
-    return "an array"
 
 
 def _type(body: Body, atom: Atom) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from jaxprviz._facts import Ground, Layout, Place, Spread
 from jaxprviz._scope import Origin, Scope
 from jaxprviz._text import one_line
-from jaxprviz.program import Boundary, Equation, Literal, Mesh
+from jaxprviz.program import Atom, Boundary, Equation, Literal, Mesh
 
 SILENT = frozenset({"axis_index", "pvary", "pcast", "pbroadcast", "preduced_type"})
 """Primitives that name mesh axes and yet send nothing."""
@@ -183,3 +185,25 @@ def result_name(scope: Scope, variable: int) -> str | None:
             break  # what a loop returns is the last of its steps, or all of them stacked
         returned, here = here.equation.results[here.call.outputs.index(place)], here.parent
     return scope.name(variable)
+
+
+def atom_name(scope: Scope, atom: Atom) -> str:
+    """What an operand is called: its name, or what made it."""
+    if isinstance(atom, Literal):
+        return f"the number {atom.text}"
+    name = scope.name(atom)
+    if name is not None:
+        return name
+    origin = scope.origin(atom)
+    for equation in origin.scope.body.equations:
+        if origin.variable in equation.results:
+            place = f" {equation.results.index(origin.variable) + 1}" if len(equation.results) > 1 else ""
+            return f"the result{place} of {equation.name or equation.primitive}"
+    return "an array"
+
+
+def some_names(names: Iterable[str], most: int = 6) -> str:
+    """Names, each once; a longer list ends with how many more there are."""
+    different = list(dict.fromkeys(names))
+    more = f" and {len(different) - most} more" if len(different) > most else ""
+    return ", ".join(different[:most]) + more
