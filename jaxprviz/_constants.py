@@ -72,7 +72,7 @@ class _Hoisting:
         self._types: dict[Key, Type] = {}
         self._constants: dict[Key, Constant] = {}
         self._closed: dict[int, int] = {}
-        self._passed: dict[tuple[int, tuple[Item, ...]], int] = {}
+        self._passed: dict[tuple[int, tuple[Item, ...], bool], int] = {}
 
     def program(self) -> Program:
         closed = _closed_bodies(self._old)
@@ -81,7 +81,7 @@ class _Hoisting:
             if number in closed:
                 self._closed[number] = len(self._bodies)
                 self._bodies.append(self._with_constants(self._open[number]))
-        return replace(self._old, bodies=tuple(self._bodies), root=self._closed[self._old.root])
+        return _in_order(replace(self._old, bodies=tuple(self._bodies), root=self._closed[self._old.root]))
 
     def _opened(self, body: Body, literals: Mapping[int, Key]) -> _Open:
         """A body whose equations pass to the bodies that they hold what those read."""
@@ -193,18 +193,17 @@ class _Hoisting:
     ) -> Call:
         open = self._open[call.body]
         known = _captured_when_passed(equation, call, open.body)
-        padded = any(hoists and item not in open.arrays for hoists, item in order)
+        padded = self._is_padded(equation, call, segment, order, length)
         role = Role.CONST if equation.primitive in _CONST_ROLES else Role.OPERAND
+        uses = _first_uses(open.body)
         captured: list[bool | None] = []
-        for hoists, item in order:
-            if hoists:
-                read = item in open.arrays
-                captured.append((None if padded else known) if read else False)
+        for hoists, item in (*order, *((False, place) for place in range(length, len(call.captured)))):
+            if not hoists:
+                old = call.captured[int(item)]  # pyright: ignore[reportArgumentType]
+                read = open.body.inputs[int(item)] in uses  # pyright: ignore[reportArgumentType]
+                captured.append(None if padded and read else old)
             else:
-                captured.append(call.captured[int(item)])  # pyright: ignore[reportArgumentType]
-        captured += call.captured[length:]
-        if padded:  # JAX keeps no names then
-            captured = [None if one is True else one for one in captured]
+                captured.append((None if padded else known) if item in open.arrays else False)
         places = tuple(segment.start + place for place in range(len(order)))
         return Call(
             self._as_passed(call.body, order, length, padded),
@@ -218,9 +217,27 @@ class _Hoisting:
             ),
         )
 
+    def _is_padded(
+        self, equation: Equation, call: Call, segment: _Segment, order: tuple[Item, ...], length: int
+    ) -> bool:
+        """Whether JAX puts what other branches capture in front of what this one does; its names are then lost."""
+        others = [
+            equation.calls[position] for position in segment.calls if equation.calls[position] is not call
+        ]
+        if not others or equation.transforms or tuple(map(int, self._old.jax.split(".")[:2])) < (0, 9):
+            return False
+        read = (self._captured_of(other, order, length) for other in others)
+        return any(read) and any(hoists for hoists, _ in order)
+
+    def _captured_of(self, call: Call, order: tuple[Item, ...], length: int) -> bool:
+        """Whether a branch reads any of these captured inputs."""
+        open = self._open[call.body]
+        uses = _first_uses(open.body)
+        return bool(open.arrays) or any(variable in uses for variable in open.body.inputs[:length])
+
     def _as_passed(self, number: int, order: tuple[Item, ...], length: int, padded: bool = False) -> int:
         """The number of the body that has these captured inputs."""
-        key = (number, order)
+        key = (number, order, padded)
         if key not in self._passed:
             open = self._open[number]
             body, types = open.body, list(open.body.types)
@@ -246,6 +263,7 @@ class _Hoisting:
                         types=tuple(types),
                         inputs=(*inputs, *body.inputs[length:]),
                         input_names=(None,) * len(names) if padded else names,
+                        output_names=(None,) * len(body.outputs) if padded else body.output_names,
                     )
                 )
             )
@@ -269,6 +287,36 @@ def _closed_bodies(program: Program) -> set[int]:
             if not _segments(equation, body, program):
                 found.update(call.body for call in equation.calls)
     return found
+
+
+def _in_order(program: Program) -> Program:
+    """A program with its bodies in the order of reading: each behind those that its equations hold."""
+    order: dict[int, int] = {}
+    stack = [(program.root, iter(_callees(program.bodies[program.root])))]
+    while stack:
+        number, callees = stack[-1]
+        inner = next((callee for callee in callees if callee not in order), None)
+        if inner is None:
+            order[number] = len(order)
+            stack.pop()
+        else:
+            stack.append((inner, iter(_callees(program.bodies[inner]))))
+
+    def moved(equation: Equation) -> Equation:
+        if not equation.calls:
+            return equation
+        return replace(equation, calls=tuple(replace(call, body=order[call.body]) for call in equation.calls))
+
+    bodies = (program.bodies[number] for number in order)
+    return replace(
+        program,
+        bodies=tuple(replace(body, equations=tuple(map(moved, body.equations))) for body in bodies),
+        root=order[program.root],
+    )
+
+
+def _callees(body: Body) -> Iterator[int]:
+    return (call.body for equation in body.equations for call in equation.calls)
 
 
 def _outside(type_: Type) -> Type:
@@ -296,17 +344,25 @@ def _atoms(body: Body) -> Iterator[Atom]:
 
 def _segments(equation: Equation, body: Body, program: Program) -> tuple[_Segment, ...]:
     """The segments of an equation's operands that take arrays; none where its bodies hold them themselves."""
-    if equation.primitive == "jit" and program.bodies[equation.calls[0].body].wrapper:
-        return _first(equation, body)
     rule = _SEGMENTS.get(equation.primitive)
-    return () if rule is None or not equation.calls else rule(equation, body)
+    return () if rule is None or not equation.calls else rule(equation, body, program)
 
 
-def _first(equation: Equation, body: Body) -> tuple[_Segment, ...]:
+def _where_captured(equation: Equation, body: Body, program: Program) -> tuple[_Segment, ...]:
+    """A `jit` whose function captures traced variables is passed the arrays as well; others hold them."""
+    return (_Segment(0, (0,)),) if any(equation.calls[0].captured) else ()
+
+
+def _beyond_arguments(body: Body) -> int:
+    """How many inputs a body has beyond the arguments of its function; 0 where those are not known."""
+    return 0 if body.arguments is None else max(0, len(body.inputs) - len(body.arguments))
+
+
+def _first(equation: Equation, body: Body, program: Program) -> tuple[_Segment, ...]:
     return (_Segment(0, (0,)),)
 
 
-def _one_after_another(equation: Equation, body: Body) -> tuple[_Segment, ...]:
+def _one_after_another(equation: Equation, body: Body, program: Program) -> tuple[_Segment, ...]:
     found, start = [], 0
     for position, call in enumerate(equation.calls):
         found.append(_Segment(start, (position,)))
@@ -314,7 +370,7 @@ def _one_after_another(equation: Equation, body: Body) -> tuple[_Segment, ...]:
     return tuple(found)
 
 
-def _branches(equation: Equation, body: Body) -> tuple[_Segment, ...]:
+def _branches(equation: Equation, body: Body, program: Program) -> tuple[_Segment, ...]:
     """A `cond` traces what it does when true first; a `switch` begins with its first branch."""
     order = range(len(equation.calls))
     if len(order) == 2 and not _is_clamped(equation.operands[0], body):
@@ -326,7 +382,9 @@ def _is_clamped(atom: Atom, body: Body) -> bool:
     return any(equation.primitive == "clamp" and atom in equation.results for equation in body.equations)
 
 
-_SEGMENTS: dict[str, Callable[[Equation, Body], tuple[_Segment, ...]]] = {
+_SEGMENTS: dict[str, Callable[[Equation, Body, Program], tuple[_Segment, ...]]] = {
+    "jit": _where_captured,
+    "pjit": _where_captured,
     "scan": _first,
     "shard_map": _first,
     "pmap": _first,
@@ -341,6 +399,9 @@ _SEGMENTS: dict[str, Callable[[Equation, Body], tuple[_Segment, ...]]] = {
 
 _CONST_ROLES = frozenset({"scan", "while", "custom_linear_solve"})
 
+_FIRST_WHEN_DERIVED = frozenset({"shard_map", "pmap"})
+"""The primitives that have arrays in front of all else once they are differentiated."""
+
 _COUNTED = frozenset({"custom_jvp_call", "custom_vjp_call", "custom_linear_solve"})
 """The primitives that count what their bodies capture, so that it is known without names."""
 
@@ -352,10 +413,9 @@ def _captured_inputs(equation: Equation, call: Call, program: Program) -> int:
     marked = [place for place, captured in enumerate(call.captured) if captured]
     if marked:
         return marked[-1] + 1
-    body = program.bodies[call.body]
-    if None not in call.captured or body.arguments is None:
+    if None not in call.captured or (equation.transforms and equation.primitive in _FIRST_WHEN_DERIVED):
         return 0
-    return max(0, len(body.inputs) - len(body.arguments))
+    return _beyond_arguments(program.bodies[call.body])
 
 
 def _moved_to_the_front(call: Call, program: Program, length: int) -> int:
@@ -368,9 +428,8 @@ def _captured_when_passed(equation: Equation, call: Call, body: Body) -> bool | 
     """What JAX says of an array that it passes: marked as captured where it keeps names."""
     if equation.primitive in _COUNTED:
         return True
-    if any(name is not None for name in body.input_names) or any(call.captured):
-        return True
-    return True if not call.captured and not equation.transforms else None
+    named = any(name is not None for name in body.input_names) and None not in call.captured
+    return True if named or any(call.captured) or not (call.captured or equation.transforms) else None
 
 
 def _counted(equation: Equation, segment: _Segment, added: int) -> tuple[tuple[str, str], ...]:

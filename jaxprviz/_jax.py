@@ -94,7 +94,7 @@ def array_key(value: Any, jaxpr: Any) -> Hashable:
     """
     if _VERSION >= (0, 9) or isinstance(value, jax.Array):
         return id(value)
-    where = value.__array_interface__
+    where = np.asarray(value).__array_interface__
     return id(jaxpr), where["data"], where["shape"], where["strides"], where["typestr"]
 
 
@@ -604,10 +604,14 @@ def _failed_pmap(function: Any, leaves: Sequence[Any], axes: Sequence[int | None
 
 
 def _asked_of_wrapped(local: dict[str, Any]) -> tuple[Any, Sequence[Any], Sequence[int | None]] | None:
-    if "cached" not in local or "infer_params" not in local:
+    if "infer_params" not in local:
         return None
     infer = local["infer_params"]
     cells = dict(zip(infer.__code__.co_freevars, infer.__closure__ or (), strict=True))
+    if "p" in local:  # 0.8
+        return cells["f"].cell_contents, local["p"].flat_args, local["p"].in_axes_flat
+    if "cached" not in local:
+        return None
     axes = [
         next((axis for axis, entry in enumerate(tuple(spec)) if entry is not None), None)
         for spec in local["cached"].in_specs_flat
@@ -619,6 +623,8 @@ def _asked_of_wrapped(local: dict[str, Any]) -> tuple[Any, Sequence[Any], Sequen
 
 
 def _asked_of_infer_params(local: dict[str, Any]) -> tuple[Any, Sequence[Any], Sequence[int | None]] | None:
+    if "p" in local and "f" in local:  # 0.8
+        return local["f"], local["p"].flat_args, local["p"].in_axes_flat
     if "in_axes_flat" not in local:
         return None
     function = local["fun"] if "fun" in local else local["wrapped_fun"].f
@@ -647,8 +653,9 @@ def pmap_results(error: BaseException) -> Sequence[Any]:
     traceback, found = error.__traceback__, ()
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if code.co_filename == _PMAP_FILE and code.co_name == "_fun":
-            found = traceback.tb_frame.f_locals.get("out_flat", ())
+        if (code.co_filename, code.co_name) in _WRAPPERS:
+            local = traceback.tb_frame.f_locals
+            found = local.get("out_flat", local.get("out", ()))
         traceback = traceback.tb_next
     return found
 

@@ -110,9 +110,8 @@ def _pmap(error: Exception, asked: str) -> JaxprvizError | None:
     return None
 
 
-_NESTED_PMAP = re.compile(
-    rf"context mesh .*{_jax.PMAP_AXIS}.* should match the mesh passed to shard_map .*{_jax.PMAP_AXIS}"
-)
+_AXIS = rf"(?:{_jax.PMAP_AXIS}|<axis )"
+_NESTED_PMAP = re.compile(rf"context mesh .*{_AXIS}.* should match the mesh passed to shard_map .*{_AXIS}")
 
 
 def _pmap_in_pmap(error: Exception, asked: str) -> JaxprvizError | None:

@@ -46,7 +46,7 @@ _SHOWN = 8
 _LONGEST = 160
 """Characters of a parameter's text."""
 
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+|<axis 0x[0-9a-fA-F]+>")
 
 _NUMPY = re.compile(r"\bnp\.\w+\(([^()]*)\)")
 """How NumPy writes a number inside a tuple: `np.int64(1)`."""
