@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from jaxprviz import _label, _style
+from jaxprviz._scope import Path, path_text
 from jaxprviz._style import Line, Look
-from jaxprviz.program import Literal, Type
+from jaxprviz.program import Atom, Literal, Type
 
 _CLEAR = 12
 """Points between a title and the line beside it."""
@@ -49,6 +50,20 @@ class Wire:
 
 Value = Wire | Literal | None
 """What a variable is in the picture: a wire, a number, or not known."""
+
+Values = dict[int, Value]
+"""What the variables of one scope are in the picture, by number."""
+
+
+def read(values: Values, atom: Atom) -> Value:
+    """What an equation's operand is in the picture."""
+    return values.get(atom) if isinstance(atom, int) else atom
+
+
+def box_id(path: Path, *more: int) -> str:
+    """The part of a box's name that says where it stands."""
+    steps = path_text(path).replace("/", "_").replace(".", "c")
+    return "_".join(filter(None, (steps, *map(str, more))))
 
 
 @dataclass(slots=True)

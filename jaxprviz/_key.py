@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jaxprviz import _label, _strip, _style
-from jaxprviz._boxes import Door, exit_label, folded_label, hexagon, ported_label
+from jaxprviz._boxes import folded_label, hexagon, ported_label
+from jaxprviz._doors import Door, exit_label
 from jaxprviz._facts import Crossing, Layout
 from jaxprviz._label import bold, coloured, grey, plain, run
 from jaxprviz._style import Frame, Line, Look
