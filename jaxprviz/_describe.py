@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from jaxprviz._captures import captures, first_scopes, is_captured
+from jaxprviz._captures import captures, first_scopes, is_captured, readers
 from jaxprviz._facts import Capture, Crossing, Ground, Layout, Place
 from jaxprviz._flow import Flow, flow
 from jaxprviz._placement import own_mesh, placement, places, sharding_free
@@ -31,6 +31,9 @@ from jaxprviz._words import (
     title_of,
 )
 from jaxprviz.program import Atom, Body, Constant, Equation, Literal, Program, Type
+
+_MOST_READERS = 3
+"""Of the equations that read a captured variable so many are named."""
 
 _MOST = 40
 """Sentences of one kind; a longer list ends with how many more there are."""
@@ -107,7 +110,21 @@ def _capture_line(capture: Capture) -> str:
     crossed = [step for step in through if not is_outermost_jit(step)]
     steps = [(text, len(list(same))) for text, same in itertools.groupby(map(boundary_text, crossed))]
     way = ", then ".join(text if count == 1 else f"{text} ({count} levels)" for text, count in steps)
-    return f"{title_of(scope)} captures {name}, bound as {origin_text(origin)}; it enters {way}."
+    used = _readers_text(scope, capture.variable)
+    return f"{title_of(scope)} captures {name}, bound as {origin_text(origin)}; it enters {way}{used}."
+
+
+def _readers_text(scope: Scope, variable: int) -> str:
+    """The equations that a captured variable reaches in a scope: `", where mul and add read it"`."""
+    names = [scope.body.equations[position].primitive for position in readers(scope, variable)]
+    if not names:
+        return ""
+    told = list(dict.fromkeys(names))
+    shown = (
+        told if len(told) <= _MOST_READERS else [*told[:_MOST_READERS], f"{len(told) - _MOST_READERS} more"]
+    )
+    listed = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+    return f", where {listed} read{'s' if len(told) == 1 else ''} it"
 
 
 def _constant_lines(scopes: Iterable[Scope]) -> list[str]:

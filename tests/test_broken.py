@@ -61,7 +61,8 @@ def test_the_only_equation_is_a_jit_that_captures() -> None:
         return jax.jit(lambda y: y * w)(x)
 
     assert captured(explain(f, W, X)) == [
-        "<lambda> captures w f32[2,3], bound as argument w of f; it enters jit <lambda>."
+        "<lambda> captures w f32[2,3], bound as argument w of f; it enters jit <lambda>, where "
+        "broadcast_in_dim reads it."
     ]
 
 
@@ -79,7 +80,8 @@ def test_each_level_of_nested_jits_is_counted() -> None:
 
     assert captured(explain(f, W, X)) == [
         "outer captures w f32[2,3], bound as argument w of f; it enters jit outer.",
-        "inner captures w f32[2,3], bound as argument w of f; it enters jit outer, then jit inner.",
+        "inner captures w f32[2,3], bound as argument w of f; it enters jit outer, then jit inner, where "
+        "broadcast_in_dim reads it.",
     ]
 
 
@@ -91,7 +93,8 @@ def test_a_captured_number_is_no_argument() -> None:
     text = explain(f, X)
     if jax.__version_info__ >= (0, 8):  # before, JAX keeps no names there
         assert captured(text) == [
-            "<lambda> captures the number 2.0 f32[], bound as a number written into f; it enters pmap <lambda>."
+            "<lambda> captures the number 2.0 f32[], bound as a number written into f; it enters pmap <lambda>, "
+            "where add reads it."
         ]
     assert "  the number 2.0 f32[]" in text
     assert "argument number" not in text
@@ -105,7 +108,7 @@ def test_a_loops_carry_is_not_its_first_value() -> None:
         return jax.lax.scan(body, w, xs)
 
     assert captured(explain(f, W, X)) == [
-        "<lambda> captures c f32[2,3], bound as argument c of body; it enters jit <lambda>."
+        "<lambda> captures c f32[2,3], bound as argument c of body; it enters jit <lambda>, where mul reads it."
     ]
 
 
@@ -117,7 +120,8 @@ def test_one_step_of_a_loop_does_not_capture_all_slices() -> None:
         return jax.lax.scan(body, x, ws)
 
     assert captured(explain(f, jnp.ones((5, 2, 3)), X)) == [
-        "<lambda> captures w f32[2,3], bound as argument w of body; it enters jit <lambda>."
+        "<lambda> captures w f32[2,3], bound as argument w of body; it enters jit <lambda>, where "
+        "broadcast_in_dim reads it."
     ]
 
 
@@ -130,7 +134,8 @@ def test_a_capture_is_bound_where_the_function_around_has_it_as_argument() -> No
         return h(w, x) + h(w + 1, x)
 
     assert captured(explain(f, W, X)) == [
-        "<lambda> captures a f32[2,3], bound as argument a of h; it enters jit <lambda>."
+        "<lambda> captures a f32[2,3], bound as argument a of h; it enters jit <lambda>, where "
+        "broadcast_in_dim reads it."
     ]
 
 
@@ -180,7 +185,7 @@ def test_the_name_that_a_helper_gives_is_not_the_callers() -> None:
 
     (said,) = captured(explain(f, W, X))
     assert said.startswith("g captures a variable f32[2,3], bound as the result of mul in f (line ")
-    assert said.endswith(", in helper); it enters jit g.")
+    assert said.endswith(", in helper); it enters jit g, where broadcast_in_dim reads it.")
 
 
 def test_a_derivative_has_not_the_name_of_what_it_is_derived_from() -> None:
@@ -338,7 +343,7 @@ def test_a_method_captures_its_object() -> None:
 
     assert captured(explain(f, X)) == [
         "__call__ captures layer.weight f32[2,3], bound as a constant array baked into f when it was traced; "
-        "it enters pmap __call__."
+        "it enters pmap __call__, where mul reads it."
     ]
 
 
@@ -354,7 +359,7 @@ def test_a_leaked_tracer_is_no_constant_array() -> None:
     if jax.__version_info__ >= (0, 8):
         assert captured(text) == [
             "<lambda> captures leaked[0] f32[2,3], bound as a tracer that leaked out of another trace into f; it "
-            "enters pmap <lambda>."
+            "enters pmap <lambda>, where add reads it."
         ]
 
 

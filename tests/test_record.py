@@ -19,7 +19,7 @@ f(w: f32[2,3], x: f32[4,2,3]) -> result: f32[4,2,3]
 3 equations (the pmap counts as one), traced by JAX 0.4.38.
 
 Captured variables
-  g captures w f32[2,3], bound as argument w of f; it enters pmap g.
+  g captures w f32[2,3], bound as argument w of f; it enters pmap g, where mul reads it.
 
 What pmap g asks for over 4 devices
   w f32[2,3] (captured): copied whole to 4 devices; one device holds f32[2,3], 24 bytes; \
