@@ -13,9 +13,10 @@ import functools
 import inspect
 import linecache
 import os
+import re
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import lru_cache
 from pathlib import PurePath
@@ -323,17 +324,25 @@ def device_ids(devices: Iterable[Any]) -> tuple[int, ...]:
 # --- the functions that bodies were traced from -------------------------------------------------------------
 
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def without_address(text: str | None) -> str | None:
+    """A text that Python made of an object, the same in each process."""
+    return _ADDRESS.sub("", text) if text is not None and " at 0x" in text else text
+
+
 def arg_names(jaxpr: Any) -> tuple[str | None, ...]:
     """The name that JAX keeps for each input: "" marks a captured variable, None says that JAX keeps none."""
     info = getattr(jaxpr, "debug_info", None)
-    names = tuple(getattr(info, "arg_names", None) or ())
+    names = tuple(map(without_address, getattr(info, "arg_names", None) or ()))
     return names if len(names) == len(jaxpr.invars) else (None,) * len(jaxpr.invars)
 
 
 def result_paths(jaxpr: Any) -> tuple[str | None, ...]:
     """Where in the returned value each output stands: `"result[0]"`."""
     info = getattr(jaxpr, "debug_info", None)
-    paths = tuple(getattr(info, "result_paths", None) or ())
+    paths = tuple(map(without_address, getattr(info, "result_paths", None) or ()))
     if len(paths) != len(jaxpr.outvars):
         return (None,) * len(jaxpr.outvars)
     # Up to 0.6 a path has no word in front.
@@ -434,28 +443,80 @@ def _code_called(jaxpr: Any, name: str | None) -> types.CodeType | None:
     return None
 
 
-def source_of(equation: Any) -> Source | None:
-    """Where in the user's code an equation was written."""
+def source_of(equation: Any, paths: Sequence[str | None] | None = None) -> Source | None:
+    """Where in the user's code an equation was written, with the names that its results were assigned to.
+
+    Args:
+        equation: an equation.
+        paths: of one that holds bodies, for each result where it stands in what the function returns that the
+            user gave: `"result[0]"`; None where it is not known.
+    """
+    loop = None
     for code, position in _frames(equation):
         if _owner(code.co_filename) is _Owner.USER:
-            return _source(code, position)
+            source, targets = _source(code, position)
+            names = _assigned(targets, paths, len(equation.outvars), loop)
+            return replace(source, assigned=names) if any(names) else source
+        if _CONTROL_FLOW in code.co_filename:
+            loop = code.co_name
     return None
 
 
+_CONTROL_FLOW = os.path.join(_JAX_FOLDER, "_src", "lax", "control_flow") + os.sep
+
+_Targets = str | tuple["_Targets", ...]
+"""What a statement assigns to: a name, or a tuple of names and tuples; empty for what is no name."""
+
+_RETURNS_THE_SAME = {None, "scan", "while_loop", "cond", "_cond", "switch"}
+"""Functions of `lax` that return what the functions return that they are given; None for all that are no loops."""
+
+_FORI = "result[0][1]"
+"""Where the value of a static `fori_loop` stands in what the scan's body returns: with it is the counter."""
+
+
+def _assigned(
+    targets: _Targets, paths: Sequence[str | None] | None, count: int, loop: str | None
+) -> tuple[str, ...]:
+    """The name of each result; empty where they are not known."""
+    if paths is None:
+        names = (targets,) if isinstance(targets, str) else targets
+        same = len(names) == count and all(isinstance(name, str) for name in names)
+        return tuple(map(str, names)) if same else ()
+    if loop == "fori_loop" and all(path is not None and path.startswith(_FORI) for path in paths[1:]):
+        own = [(path or "").removeprefix(_FORI) for path in paths]
+        return ("", *(_named(targets, path) for path in own[1:]))
+    if loop in _RETURNS_THE_SAME and None not in paths:
+        return tuple(_named(targets, (path or "").removeprefix("result")) for path in paths)
+    return (targets,) if isinstance(targets, str) and count == 1 else ()
+
+
+def _named(targets: _Targets, path: str) -> str:
+    """The name of what stands at a path in an assigned value: of `[1][0]` in `a, b` it is `b[0]`."""
+    while isinstance(targets, tuple):
+        step = _INDEX.match(path)
+        if step is None or int(step[1]) >= len(targets):
+            return ""
+        targets, path = targets[int(step[1])], path[step.end() :]
+    return targets + path if targets else ""
+
+
+_INDEX = re.compile(r"\[(\d+)\]")
+
+
 @lru_cache(maxsize=4096)
-def _source(code: types.CodeType, position: int) -> Source:
+def _source(code: types.CodeType, position: int) -> tuple[Source, _Targets]:
     spans = list(code.co_positions())
     index = position // 2
     line = (spans[index][0] if index < len(spans) else None) or code.co_firstlineno
     found = _statement(code.co_filename, line)
     if found is None:
-        return Source(code.co_name, line, public_file(code.co_filename))
+        return Source(code.co_name, line, public_file(code.co_filename)), ""
     # What stands inside a list, or is given to another function, is not what the name will stand for.  Of a
     # lambda or a comprehension the statement assigns something else altogether.
     whole = index < len(spans) and spans[index] in found.values
     nested = code.co_name.startswith("<") and code.co_name != "<module>"
-    assigned = found.assigned if whole and not nested else ()
-    return Source(code.co_name, line, public_file(code.co_filename), found.line, assigned)
+    targets = found.targets if whole and not nested else ""
+    return Source(code.co_name, line, public_file(code.co_filename), found.line), targets
 
 
 def public_file(filename: str) -> str | None:
@@ -471,10 +532,10 @@ _Span = tuple[int | None, int | None, int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """A simple statement: the line that it begins at, the names that it assigns, where what it assigns stands."""
+    """A simple statement: the line that it begins at, what it assigns to, where what it assigns stands."""
 
     line: int
-    assigned: tuple[str, ...]
+    targets: _Targets
     values: tuple[_Span, ...]
 
 
@@ -514,15 +575,21 @@ def _values(node: ast.AST | None) -> Iterator[_Span]:
         yield (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
 
 
-def _targets(node: ast.stmt) -> tuple[str, ...]:
+def _targets(node: ast.stmt) -> _Targets:
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target = node.targets[0]
     elif isinstance(node, (ast.AnnAssign, ast.AugAssign)):
         target = node.target
     else:
-        return ()
-    parts = target.elts if isinstance(target, ast.Tuple) else [target]
-    return tuple(part.id if isinstance(part, ast.Name) else "" for part in parts)
+        return ""
+    return _target(target)
+
+
+def _target(node: ast.expr) -> _Targets:
+    if isinstance(node, (ast.Tuple, ast.List)):
+        starred = any(isinstance(part, ast.Starred) for part in node.elts)
+        return "" if starred else tuple(map(_target, node.elts))
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def scope_names(equation: Any) -> tuple[str, ...]:

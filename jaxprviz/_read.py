@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -185,9 +185,6 @@ class Reader:
         own = None
         transforms = _jax.transform_names(equation)
         derived = derived or "jvp" in transforms or "transpose" in transforms
-        source = _jax.source_of(equation)
-        if derived and source is not None:
-            source = replace(source, assigned=())  # the names are those of what it is the derivative of
         if primitive == "xla_pmap":
             own = name
             held = tuple(old_pmap_captures(equation, body) for body in held)
@@ -202,6 +199,9 @@ class Reader:
             )
             for body in held
         )
+        source = _jax.source_of(equation, self._paths(calls, len(equation.outvars)) if calls else None)
+        if derived and source is not None:
+            source = replace(source, assigned=())  # the names are those of what it is the derivative of
         if primitive == "xla_pmap" and None in calls[0].captured:
             self.bodies[calls[0].body] = without_guess(self.bodies[calls[0].body])
         if calls and (
@@ -226,6 +226,19 @@ class Reader:
             out_shardings=asked_out,
             kernel=rule.kernel(equation) if rule.kernel is not None else None,
         )
+
+    def _paths(self, calls: Sequence[Call], count: int) -> tuple[str | None, ...]:
+        """For each result of an equation where it stands in what its function returns; None when not known."""
+
+        def paths(position: int) -> Iterator[str]:
+            for call in calls:
+                output = call.outputs[position]
+                names = self.bodies[call.body].output_names
+                path = None if output is None or output >= len(names) else names[output]
+                if path is not None:
+                    yield path
+
+        return tuple(next(paths(position), None) for position in range(count))
 
 
 class Variables:

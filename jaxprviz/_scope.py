@@ -181,5 +181,5 @@ def _assigned(body: Body, variable: int) -> str | None:
             for after in following
         ):
             return None
-        return source.assigned[equation.results.index(variable)]
+        return source.assigned[equation.results.index(variable)] or None
     return None

@@ -184,7 +184,8 @@ class Source:
         line: its line number, from 1.
         file: the file's name without folders; None for a notebook cell or a string.
         statement: the line at which the statement begins that `line` belongs to; None when it was not found.
-        assigned: the names that this statement assigns to.
+        assigned: the names that this statement gives to the results of the equation, one a result: `"a"`, or
+            `"a[0]"` for a part of what is so named; an empty one where it has none.  Empty when they are not known.
     """
 
     function: str

@@ -1,0 +1,100 @@
+"""Small programs that random ones shrank to, with the right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxprviz._captures import captures, first_scopes, is_captured
+from jaxprviz._pmap import fold_pmaps
+from jaxprviz._trace import trace
+
+X, W = jnp.arange(3.0), jnp.ones(3)
+
+
+def captured_names(fn: Callable[..., Any], *args: Any, of: str) -> list[str | None]:
+    """The names of what the function `of` captures, wherever it stands first."""
+    for scope in first_scopes(fold_pmaps(trace(fn, *args))):
+        if scope.body.name == of:
+            return [capture.name for capture in captures(scope)]
+    raise AssertionError(f"{of} is not there")
+
+
+def told(fn: Callable[..., Any], *args: Any) -> dict[str, list[bool | None]]:
+    """For each inner function, of each input whether it is captured."""
+    scopes = first_scopes(fold_pmaps(trace(fn, *args)))
+    return {
+        str(scope.body.name): [is_captured(scope, position) for position in range(len(scope.body.inputs))]
+        for scope in scopes
+        if scope.equation is not None
+    }
+
+
+# --- the names of results -----------------------------------------------------------------------------------
+
+
+def test_a_carry_that_is_handed_through_takes_no_name_away() -> None:
+    """The scan has one result then: `_` is none of its names."""
+
+    def main(x: Any, w: Any) -> Any:
+        (a, b), _ = lax.scan(lambda c, _: ((c[0] * w, c[1]), None), (x, x), None, length=3)
+
+        def use() -> Any:
+            return a + b
+
+        return jax.jit(use)()
+
+    assert captured_names(main, X, W, of="use") == ["a", "x"]
+
+
+def test_a_carry_of_two_in_one_name() -> None:
+    """What is sliced is None: both results are parts of the carry."""
+
+    def main(x: Any, w: Any) -> Any:
+        carry, out = lax.scan(lambda c, _: ((c[0] * w, c[1] * 2), None), (x, x), None, length=3)
+
+        def use() -> Any:
+            return carry[0] + carry[1]
+
+        del out
+        return jax.jit(use)()
+
+    assert captured_names(main, X, W, of="use") == ["carry[0]", "carry[1]"]
+
+
+def test_results_in_trees() -> None:
+    def main(x: Any, w: Any) -> Any:
+        def several(x: Any) -> Any:
+            return x * 2, (w * 2, {"k": x + 1})
+
+        p, q = jax.jit(several)(x)
+        (r, s), t = jax.jit(lambda x: ((x * 3, x * 4), x * 5))(x)
+
+        def use() -> Any:
+            return p + q[0] + q[1]["k"] + r + s + t
+
+        return jax.jit(use)()
+
+    assert captured_names(main, X, W, of="use") == ["p", "q[0]", "q[1]['k']", "r", "s", "t"]
+
+
+def test_results_of_loops() -> None:
+    """A `while` hands through what its body does not change; a static `fori_loop` has a counter besides."""
+
+    def main(x: Any, w: Any) -> Any:
+        u, v = lax.while_loop(lambda c: c[0].sum() < 3, lambda c: (c[0] + 1, c[1]), (x, w))
+        r, s = lax.fori_loop(0, 3, lambda i, c: (c[0] + 1, c[1] * 2), (x, w))
+        y = lax.map(lambda x: x * 2, x)
+
+        def use() -> Any:
+            return u + v + r + s + y
+
+        return jax.jit(use)()
+
+    unknown = jax.__version_info__ < (0, 8)  # there a fori_loop keeps no paths
+    pair = [None, None] if unknown else ["r", "s"]
+    assert captured_names(main, X, W, of="use") == ["u", "w", *pair, "y"]
