@@ -378,11 +378,20 @@ class Flow:
         return [unknown] * len(step.equation.results)
 
     def _through_elements(self, step: _Step) -> list[_Fact]:
-        """A body that joins elements of the operands, one pair after the other, in an order of its own."""
+        """A body that is run on elements of the operands and on what it made before, in an order of its own."""
         together = _join(step.operands)
-        for position, call in enumerate(step.equation.calls):
-            frame = self._enter(step, position, [together] * len(call.inputs))
-            together |= _join(frame.outputs)
+        while True:
+            frames = [
+                self._enter(step, position, [together] * len(call.inputs))
+                for position, call in enumerate(step.equation.calls)
+            ]
+            after = together | _join([fact for frame in frames for fact in (*frame.outputs, *frame.refs)])
+            if after == together:
+                break
+            together = after
+        for atom in step.equation.operands:
+            if isinstance(atom, int) and step.body.types[atom].kind is Kind.REF:
+                step.frame.facts[atom] |= together
         return [together] * len(step.equation.results)
 
     def _through_kernel(self, step: _Step) -> list[_Fact]:
