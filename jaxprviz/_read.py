@@ -29,6 +29,7 @@ from jaxprviz._read_names import (
     pmap_names,
     without_guess,
 )
+from jaxprviz._read_refs import index_text
 from jaxprviz.program import (
     Atom,
     Body,
@@ -302,6 +303,9 @@ def _array_text(value: Any) -> str:
 
 
 def _params(equation: Any, rule: Rule) -> tuple[tuple[str, str], ...]:
+    index = index_text(equation)
+    if index is not None:
+        return (("index", index),)
     params = equation.params
     shown = list(rule.words(equation)) if rule.words is not None else []
     for name in sorted(params):
