@@ -332,6 +332,14 @@ def without_address(text: str | None) -> str | None:
     return _ADDRESS.sub("", text) if text is not None and " at 0x" in text else text
 
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def without_address(text: str | None) -> str | None:
+    """A text that Python made of an object, the same in each process."""
+    return _ADDRESS.sub("", text) if text is not None and " at 0x" in text else text
+
+
 def arg_names(jaxpr: Any) -> tuple[str | None, ...]:
     """The name that JAX keeps for each input: "" marks a captured variable, None says that JAX keeps none."""
     info = getattr(jaxpr, "debug_info", None)

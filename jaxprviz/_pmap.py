@@ -33,7 +33,10 @@ def fold_pmaps(program: Program) -> Program:
             folded[number] = pair
             held = pair.equation.calls[0].body
             bodies[held] = _named(_without_adapters(bodies[held], pair.device))
-            folded[number] = replace(pair, name=bodies[held].name)
+            folded[number] = pair = replace(pair, name=bodies[held].name)
+            # What is lowered can be the wrapper itself, that no equation calls.
+            own = _as_pmap(pair.equation, pair, pair.equation.operands, pair.equation.results)
+            bodies[number] = replace(body, equations=(own,))
     return _without_unused(replace(program, bodies=tuple(bodies)))
 
 
@@ -100,22 +103,30 @@ def _with_pmaps(body: Body, folded: Mapping[int, _Pair]) -> Body:
             new(pair.wrapper.types[result]) if place is None else equation.results[place]
             for result, place in zip(pair.equation.results, pair.places, strict=True)
         )
-        return replace(
-            equation,
-            primitive="pmap",
-            operands=tuple(outer[atom] for atom in pair.equation.operands if isinstance(atom, int)),
-            results=results,
-            name=pair.name,
-            params=(),
-            calls=pair.equation.calls,
-            boundary=pair.equation.boundary,
-            device=pair.device,
-            in_shardings=(),
-            out_shardings=(),
-        )
+        operands = tuple(outer[atom] for atom in pair.equation.operands if isinstance(atom, int))
+        return _as_pmap(equation, pair, operands, results)
 
     equations = tuple(pmap(equation) for equation in body.equations)
     return renumbered(replace(body, types=tuple(types), constants=tuple(constants), equations=equations))
+
+
+def _as_pmap(
+    equation: Equation, pair: _Pair, operands: tuple[Atom, ...], results: tuple[int, ...]
+) -> Equation:
+    """An equation as one `pmap`."""
+    return replace(
+        equation,
+        primitive="pmap",
+        operands=operands,
+        results=results,
+        name=pair.name,
+        params=(),
+        calls=pair.equation.calls,
+        boundary=pair.equation.boundary,
+        device=pair.device,
+        in_shardings=(),
+        out_shardings=(),
+    )
 
 
 def _without_adapters(body: Body, device: DeviceScope) -> Body:

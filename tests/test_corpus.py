@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import corpus
+import invariants
 import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxprviz import explain, trace
+from jaxprviz import _jax, explain, trace
 from jaxprviz._captures import first_scopes, is_captured
+from jaxprviz._pmap import fold_pmaps
+from jaxprviz._read import read
 from jaxprviz.program import Call, Equation, Literal, Program, Role
 
 X = jnp.arange(5.0)
@@ -173,3 +178,56 @@ def test_one_of_several_functions_of_one_name() -> None:
         if scope.equation is not None and scope.equation.primitive == "cond" and scope.body.equations
     ]
     assert call.body.closure == ("scaled",)
+
+
+# --- pmap ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(jax.__version_info__ < (0, 8), reason="there it has no wrapper")
+def test_the_wrapper_of_a_pmap_as_the_whole_program() -> None:
+    """What `lower` compiles is JAX's own function around the pmapped one; it is a pmap all the same."""
+
+    def g(w: Any, x: Any) -> Any:
+        return w * x
+
+    jaxpr = jax.make_jaxpr(jax.pmap(g, in_axes=(None, 0)))(X, jnp.ones((4, 5)))
+    wrapper = [
+        inner for one in jaxpr.eqns for value in one.params.values() for inner in _jax.sub_jaxprs(value)
+    ]
+    whole, alone = (fold_pmaps(read(one)) for one in (jaxpr, *wrapper))
+    assert [one.primitive for one in alone.main.equations] == [
+        one.primitive for one in (whole.main if len(whole.bodies) == 2 else whole.bodies[0]).equations
+    ]
+    assert invariants.problems(wrapper[0]) == []
+
+
+# --- names of trees -----------------------------------------------------------------------------------------
+
+
+def test_keys_without_a_text_of_their_own() -> None:
+    """A key that Python writes with its address is written without: a picture is the same in each process."""
+    program = trace(lambda tree: tree, {object(): X})
+    assert program.main.input_names == ("tree[<object object>]",)
+    assert program.main.output_names == ("result[<object object>]",)
+
+
+# --- many programs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_examples_of_primitives(part: int) -> None:
+    """Some of JAX's own examples: alone, and a few of them differentiated, mapped, repeated, over devices."""
+    pytest.importorskip("absl")  # the examples need it
+    found = corpus.Collector(rendered=1)
+    corpus.run(itertools.islice(corpus.harnesses(), part * 20, None, 41), found, more=False)
+    corpus.run(itertools.islice(corpus.harnesses(), part * 223, None, 1500), found)
+    assert len(found.seen) > 100
+    assert found.kinds == {}, found.report()
+
+
+def test_functions_of_arrays() -> None:
+    """Some of those of jax.numpy, jax.scipy, jax.lax, jax.random and jax.nn."""
+    found = corpus.Collector(rendered=1)
+    corpus.run(corpus.functions(every=12), found, more=False)
+    assert len(found.seen) > 30
+    assert found.kinds == {}, found.report()

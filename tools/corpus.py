@@ -198,8 +198,12 @@ def harnesses() -> Iterator[Example]:
             yield harness.fullname, harness.dyn_fun, tuple(harness.dyn_args_maker(np.random.RandomState(0)))
 
 
-def functions() -> Iterator[Example]:
-    """The functions of JAX's public modules, with the first small arguments that each of them takes."""
+def functions(every: int = 1) -> Iterator[Example]:
+    """The functions of JAX's public modules, with the first small arguments that each of them takes.
+
+    Args:
+        every: of so many functions one.
+    """
     modules = [jnp, jnp.linalg, jnp.fft, jax.nn, jax.lax, jax.lax.linalg, jax.random, jax.image]
     modules += [
         jax.scipy.special,
@@ -214,16 +218,16 @@ def functions() -> Iterator[Example]:
         jax.scipy.interpolate,
         jax.scipy.fft,
     ]
-    for module in modules:
-        for name in sorted(vars(module)):
-            function = getattr(module, name, None)
-            if name.startswith("_") or not callable(function) or inspect.isclass(function):
-                continue
-            for arguments in _arguments(module is jax.random):
-                example = (f"{module.__name__}.{name}", function, arguments)
-                if jaxpr_of(example) is not None:
-                    yield example
-                    break
+    named = [(module, name) for module in modules for name in sorted(vars(module)) if name[0] != "_"]
+    for module, name in named[::every]:
+        function = getattr(module, name, None)
+        if not callable(function) or inspect.isclass(function):
+            continue
+        for arguments in _arguments(module is jax.random):
+            example = (f"{module.__name__}.{name}", function, arguments)
+            if jaxpr_of(example) is not None:
+                yield example
+                break
 
 
 def _arguments(random: bool) -> Iterator[tuple[Any, ...]]:
@@ -260,13 +264,26 @@ def transformed(example: Example) -> Iterator[Example]:
         yield f"grad of remat of {name}", jax.grad(jax.checkpoint(total), floats), arguments
     if len(arrays) < len(arguments) or not arrays:
         return
-    batch = tuple(jnp.stack([value, value]) for value in arguments)
+    batch = _stacked(arguments)
     yield f"vmap of {name}", jax.vmap(function), batch
     yield f"map of {name}", lambda *args: jax.lax.map(lambda one: function(*one), args), batch
     yield f"jit of vmap of jit of {name}", jax.jit(jax.vmap(jax.jit(function))), batch
     yield f"capture of {name}", lambda *args: jax.jit(lambda x: (x, function(*args)))(1.0), arguments
     if len(jax.devices()) >= 2:
         yield f"pmap of {name}", jax.pmap(function), batch
+        yield f"jit of pmap of vmap of {name}", jax.jit(jax.pmap(jax.vmap(function))), _stacked(batch)
+        yield f"shard_map of {name}", _over_devices(jax.vmap(function)), batch
+        yield (
+            f"capture in shard_map of {name}",
+            _over_devices(lambda x: (x, function(*arguments))),
+            (jnp.ones(2),),
+        )
+        if floats:
+            yield (
+                f"grad of shard_map of {name}",
+                jax.grad(_over_devices(jax.vmap(total), summed=True), floats),
+                batch,
+            )
     if floats and len(floats) == len(arguments):
         yield f"jvp of {name}", lambda *args: jax.jvp(function, args, args), arguments
         yield f"linearize of {name}", lambda *args: jax.linearize(function, *args)[1](*args), arguments
@@ -275,6 +292,23 @@ def transformed(example: Example) -> Iterator[Example]:
             lambda *args: jax.lax.scan(lambda c, one: (c + total(*one), c), 0.0, args)[0], floats
         )
         yield f"grad of scan of {name}", stepped, batch
+
+
+def _stacked(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(jnp.stack([value, value]) for value in arrays)
+
+
+def _over_devices(function: Callable[..., Any], summed: bool = False) -> Callable[..., Any]:
+    """A function of arrays that are split over two devices."""
+    mesh = jax.make_mesh((2,), ("data",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:2])
+    split = jax.sharding.PartitionSpec("data")
+    if not summed:
+        return jax.shard_map(function, mesh=mesh, in_specs=split, out_specs=split, check_vma=False)
+
+    def sum_(*args: Any) -> Any:
+        return jax.lax.psum(jnp.sum(function(*args)), "data")
+
+    return jax.shard_map(sum_, mesh=mesh, in_specs=split, out_specs=jax.sharding.PartitionSpec())
 
 
 def _is_array(value: Any) -> bool:

@@ -331,7 +331,7 @@ def flows(program: Program) -> Iterator[Problem]:
 _WRONG = {
     "None": re.compile(r"(?<![\w'\".])None(?![\w'\"])(?! for certain| of | enters)"),
     "address": re.compile(r"0x[0-9a-f]{6,}"),
-    "object": re.compile(r"<(?:function|class|object|built-in|bound method|jax\.|module)"),
+    "object": re.compile(r"<(?:function|built-in|bound method|jax\.|module)"),
     "empty": re.compile(r"captures ,|: :|, ,| {2,}(?=\S)(?<!\n  )|\(\)(?= captures)|''"),
 }
 
