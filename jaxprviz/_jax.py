@@ -27,6 +27,8 @@ import jax.extend.core as jex
 import numpy as np
 from jax import core
 from jax._src import xla_bridge
+from jax._src.interpreters import partial_eval
+from jax._src.lax.control_flow import conditionals
 
 from jaxprviz.errors import VersionError
 from jaxprviz.program import Kind, Mesh, Sharding, Source, Spec, Type
@@ -322,14 +324,6 @@ def device_ids(devices: Iterable[Any]) -> tuple[int, ...]:
 
 
 # --- the functions that bodies were traced from -------------------------------------------------------------
-
-
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-
-
-def without_address(text: str | None) -> str | None:
-    """A text that Python made of an object, the same in each process."""
-    return _ADDRESS.sub("", text) if text is not None and " at 0x" in text else text
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -733,6 +727,79 @@ def pmap_results(error: BaseException) -> Sequence[Any]:
             found = local.get("out_flat", local.get("out", ()))
         traceback = traceback.tb_next
     return found
+
+
+@contextlib.contextmanager
+def names_kept() -> Iterator[None]:
+    """Keeps names that JAX drops, of what is traced inside: those of what branches and old pmaps are given.
+
+    From 0.8 on JAX makes the branches of a `cond` take the same captured variables, in front of what each had, and
+    drops all names where it does so: those of the arguments, and the empty ones that tell captured variables.
+    Up to 0.7 it does the same to what a pmap is given.
+    """
+    with contextlib.ExitStack() as stack:
+        for module, name, keeping in _DROPPING:
+            function = getattr(module, name, None)
+            if function is not None:
+                stack.callback(setattr, module, name, function)
+                setattr(module, name, keeping(function))
+        if _TRACED_HERE is not None:
+            stack.enter_context(_TRACED_HERE(True))
+        yield
+
+
+def _keeping_of_branches(merge: Callable[..., Any]) -> Callable[..., Any]:
+    renamed: dict[tuple[int, Any], tuple[Any, Any]] = {}  # one branch that is traced twice stays one
+
+    def keep(
+        jaxprs: Sequence[Any], constants: Sequence[Sequence[Any]]
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        merged, together = merge(jaxprs, constants)
+        kept = []
+        for before, after, own in zip(jaxprs, merged, constants, strict=True):
+            info = open_jaxpr(before).debug_info
+            names = None if info.arg_names is None else ("",) * len(together) + info.arg_names[len(own) :]
+            if names is None or len(names) != len(open_jaxpr(after).invars):
+                kept.append(after)
+                continue
+            key = (id(after), info)
+            if key not in renamed:
+                renamed[key] = after, _with_info(after, info._replace(arg_names=names))
+            kept.append(renamed[key][1])
+        return kept, together
+
+    return keep
+
+
+def _keeping_of_old_pmaps(hack: Callable[..., Any]) -> Callable[..., Any]:
+    def keep(function: Any, jaxpr: Any, constants: Any) -> tuple[Any, Any]:
+        jaxpr, constants = hack(function, jaxpr, constants)
+        names = getattr(function.debug_info, "arg_names", None)
+        if names is None or len(names) != len(jaxpr.invars):
+            return jaxpr, constants
+        return jaxpr.replace(debug_info=jaxpr.debug_info._replace(arg_names=tuple(names))), constants
+
+    return keep
+
+
+_DROPPING = (
+    (conditionals, "_merge_common_consts", _keeping_of_branches),
+    (partial_eval, "_linearize_of_pmap_hack", _keeping_of_old_pmaps),
+)
+"""Functions of JAX that drop names, of some versions each, and what keeps them."""
+
+# What was traced before, and kept by a jit, has no names: in a context of its own it is traced anew.
+_TRACED_HERE: Any = jax.make_user_context(False) if hasattr(jax, "make_user_context") else None
+
+
+def _with_info(closed: Any, info: Any) -> Any:
+    """A closed jaxpr with other debug info."""
+    inner = closed.jaxpr  # from 0.12 on it is itself
+    return (
+        closed.replace(debug_info=info)
+        if inner is closed
+        else closed.replace(jaxpr=inner.replace(debug_info=info))
+    )
 
 
 @contextlib.contextmanager

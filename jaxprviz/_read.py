@@ -200,7 +200,7 @@ class Reader:
             )
             for body in held
         )
-        source = _jax.source_of(equation, self._paths(calls, len(equation.outvars)) if calls else None)
+        source = _jax.source_of(equation, self._paths(calls, len(equation.outvars), device is not None))
         if derived and source is not None:
             source = replace(source, assigned=())  # the names are those of what it is the derivative of
         if primitive == "xla_pmap" and None in calls[0].captured:
@@ -228,8 +228,14 @@ class Reader:
             kernel=rule.kernel(equation) if rule.kernel is not None else None,
         )
 
-    def _paths(self, calls: Sequence[Call], count: int) -> tuple[str | None, ...]:
-        """For each result of an equation where it stands in what its function returns; None when not known."""
+    def _paths(self, calls: Sequence[Call], count: int, on_devices: bool) -> tuple[str | None, ...] | None:
+        """For each result of an equation where it stands in what its function returns; None when not known.
+
+        None in the place of all for an equation without bodies, and for those whose body returns a flat list of
+        what its function returns: device scopes.
+        """
+        if not calls or on_devices or self.bodies[calls[0].body].wrapper:
+            return None
 
         def paths(position: int) -> Iterator[str]:
             for call in calls:

@@ -63,17 +63,18 @@ def map_names(jaxpr: Any, code: types.CodeType | None) -> tuple[str | None, ...]
 def without_guess(body: Body) -> Body:
     """The body of a pmap of JAX 0.7 without what its code seems to tell, where that can be wrong.
 
-    With as many arguments as inputs, those that are copied whole may be arguments, or bound by a partial.
+    What is copied whole may be an argument, or captured, or an argument of the code that a partial binds.
     """
-    guessed = body.arguments is not None and len(body.arguments) == len(body.inputs)
-    return replace(body, closure=None, arguments=None) if guessed else body
+    return replace(body, closure=body.closure or None, arguments=None)
 
 
 def old_pmap_captures(equation: Any, body: Held) -> Held:
     """Which inputs of a pmap of JAX 0.7 are captured: captured ones come first and are not mapped.
 
-    JAX keeps no names, and an argument with `in_axes=None` looks just the same: those are not known here.
+    Where JAX keeps no names an argument with `in_axes=None` looks just the same: those are not known here.
     """
+    if None not in body.captured:
+        return body
     axes = equation.params["in_axes"]
     whole = next((position for position, axis in enumerate(axes) if axis is not None), len(axes))
     return replace(body, captured=tuple(None if position < whole else False for position in range(len(axes))))

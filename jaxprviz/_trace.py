@@ -75,7 +75,7 @@ def traced(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     asked = f"jaxprviz was asked to trace {_call_text(fn, args, kwargs)}"
     constant_names = reachable_arrays(fn)
     try:
-        with _jax.whole_tracebacks():
+        with _jax.whole_tracebacks(), _jax.names_kept():
             jaxpr, leaves = _make_jaxpr(fn, args, kwargs)
     except Exception as error:
         problem = explained(error, asked)

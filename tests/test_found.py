@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 from jax import lax
 
 from jaxprviz._captures import captures, first_scopes, is_captured
@@ -98,3 +100,74 @@ def test_results_of_loops() -> None:
     unknown = jax.__version_info__ < (0, 8)  # there a fori_loop keeps no paths
     pair = [None, None] if unknown else ["r", "s"]
     assert captured_names(main, X, W, of="use") == ["u", "w", *pair, "y"]
+
+
+# --- branches -----------------------------------------------------------------------------------------------
+
+
+def branches(b: Any, c: Any) -> Any:
+    def none(x: Any) -> Any:
+        return b * b + x
+
+    def some(y: Any) -> Any:
+        return b + y * c
+
+    def bound(w: Any, z: Any) -> Any:
+        return z - w
+
+    return lax.switch((jnp.mean(b) * 3.0).astype(int), [none, some, functools.partial(bound, b)], c)
+
+
+BRANCHES = {"none": [True, False, False], "some": [True, True, False], "bound": [True, False, False]}
+"""Of the inputs b, c and the argument c whether each branch captures it; a branch captures only what it reads."""
+
+
+def test_a_branch_that_a_partial_binds() -> None:
+    """It is the partial's variable that is captured, whatever the code's arguments are."""
+    assert told(branches, X, W) == BRANCHES
+
+
+def test_branches_that_a_jit_has_traced_before() -> None:
+    """What a jit kept from before has lost the names: it is traced anew."""
+    jitted = jax.jit(branches)
+    jitted(X, W)
+    assert {name: row for name, row in told(jitted, X, W).items() if name != "branches"} == BRANCHES
+
+
+def test_branches_under_vmap() -> None:
+    assert told(jax.vmap(branches, in_axes=(None, 0)), X, jnp.ones((4, 3))) == BRANCHES
+
+
+def test_one_cond_in_two_places_is_one_body() -> None:
+    """What keeps the names does not make another body of a branch that is traced twice."""
+
+    def main(x: Any) -> Any:
+        def yes() -> Any:
+            return x * 2
+
+        def no() -> Any:
+            return x * 3
+
+        return lax.cond(x.sum() > 0, yes, no) + lax.cond(x.sum() > 0, yes, no)
+
+    names = [body.name for body in trace(main, X).bodies]
+    assert sorted(name for name in names if name in ("yes", "no")) == ["no", "yes"]
+
+
+# --- pmap ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_pmap_that_a_partial_binds(jitted: bool) -> None:
+    """What is copied whole is captured, bound by the partial, or an argument: each is told."""
+
+    def main(x: Any, w: Any, v: Any) -> Any:
+        def device(bound: Any, mapped: Any, whole: Any) -> Any:
+            return mapped * whole * w + bound
+
+        return jax.pmap(functools.partial(device, v), in_axes=(0, None))(x, v)
+
+    args = jnp.arange(8.0), jnp.ones(3), jnp.ones(3)
+    found = told(jax.jit(main) if jitted else main, *args)["device"]
+    assert found == [True, True, False, False]
+    assert captured_names(main, *args, of="device") == ["w", "v"]

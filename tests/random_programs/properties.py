@@ -28,6 +28,16 @@ class Tally:
     inputs: Counter[str] = field(default_factory=Counter)
     names: Counter[str] = field(default_factory=Counter)
     functions: Counter[str] = field(default_factory=Counter)
+    claims: Counter[str] = field(default_factory=Counter)
+    programs: int = 0
+
+    def __str__(self) -> str:
+        counters = ("pieces", "functions", "inputs", "names", "claims", "refused")
+        told = [f"{self.programs} programs"]
+        for name in counters:
+            counted = getattr(self, name).most_common()
+            told.append(f"  {name}: " + ", ".join(f"{what} {count}" for what, count in counted))
+        return "\n".join(told)
 
 
 # --- every equation once, every edge as in the jaxpr --------------------------------------------------------

@@ -1,0 +1,172 @@
+"""Random programs: each equation and edge is read, captures are those of the program, claims hold when it is run.
+
+    python -m pytest tests/test_random.py                                as in CI: the same programs each time
+    JAXPRVIZ_PROGRAMS=20000 python -m pytest tests/test_random.py -s     another number of them
+    JAXPRVIZ_SEED=7 python -m pytest tests/test_random.py -s             other ones
+
+A program that fails is shrunk by Hypothesis and printed as Python.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import hypothesis
+import jax
+import pytest
+from random_programs import properties
+from random_programs.generator import programs
+from random_programs.language import Generated
+
+from jaxprviz import draw, explain, from_json, same_program, to_json, trace
+from jaxprviz._check import check
+from jaxprviz._pmap import fold_pmaps
+from jaxprviz._render import render
+from jaxprviz.errors import JaxprvizError
+
+PROGRAMS = int(os.environ.get("JAXPRVIZ_PROGRAMS", "2000"))
+SEED = int(os.environ.get("JAXPRVIZ_SEED", "0"))
+PARTS = 16
+"""The programs are drawn in so many tests, for several processes to share."""
+
+RUN = 10
+"""One program in so many is run for real."""
+
+RENDERED = 20
+"""One picture in so many is rendered."""
+
+OFTEN = (
+    "jit",
+    "scan",
+    "tuple carry",
+    "carry handed through",
+    "fori_loop static",
+    "fori_loop dynamic",
+    "while_loop",
+    "cond",
+    "switch",
+    "vmap",
+    "grad",
+    "value_and_grad",
+    "jvp",
+    "vjp",
+    "linearize",
+    "checkpoint",
+    "custom_jvp",
+    "custom_vjp",
+    "pmap",
+    "pmap in_axes None",
+    "shard_map of 1 axes",
+    "shard_map of 2 axes",
+    "shard_map checked",
+    "shard_map unchecked",
+    "partly manual shard_map",
+    "devices in another order",
+    "psum",
+    "pmax",
+    "pmean",
+    "all_gather",
+    "psum_scatter",
+    "ppermute",
+    "all_to_all",
+    "axis_index",
+    "def function",
+    "lambda function",
+    "method function",
+    "partial function",
+    "default function",
+    "plain call",
+    "shadowed name",
+    "pytree",
+    "constant of np",
+    "constant of jnp",
+    "constant of number",
+    "elementwise",
+    "matmul",
+    "reduction",
+    "broadcast",
+    "reshape",
+    "transpose",
+)
+"""What must be in at least one of `RARE` programs of a part."""
+
+RARE = 125
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_programs(part: int) -> None:
+    count = max(1, PROGRAMS // PARTS)
+    tally = properties.Tally()
+
+    @hypothesis.seed(SEED * PARTS + part)
+    @hypothesis.settings(
+        max_examples=count,
+        derandomize=False,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
+    )
+    @hypothesis.given(programs())
+    def holds(generated: Generated) -> None:
+        check_program(generated, tally)
+
+    holds()
+    print(f"\n{tally}")
+    check_tally(tally)
+
+
+def check_program(generated: Generated, tally: properties.Tally) -> None:
+    """All that must hold of one program."""
+    tally.programs += 1
+    if tally.programs % 50 == 0:
+        jax.clear_caches()  # each program is another function: JAX would keep them all
+    fn, args = generated.build()
+    refused = None
+    try:
+        program = trace(fn, *args)
+    except JaxprvizError as error:
+        program, refused = None, error
+    try:
+        jaxpr = jax.make_jaxpr(fn)(*args)
+    except Exception as error:  # JAX refuses what it will
+        assert refused is not None, f"JAX refuses it: {error}"
+        tally.refused[f"{type(error).__name__}: {str(error)[:80]}"] += 1
+        return
+    assert program is not None, refused
+    tally.pieces.update(set(generated.pieces))
+    check_view(generated, program, jaxpr, tally)
+    assert same_program(program, trace(fn, *args))
+    if tally.programs % RUN == 0:
+        report = check(fn, *args)
+        assert report, report
+        tally.claims.update(claim.outcome.name for claim in report.claims)
+
+
+def check_view(generated: Generated, program: Any, jaxpr: Any, tally: properties.Tally) -> None:
+    """What must hold without running it."""
+    properties.check_structure(program, jaxpr)
+    folded = fold_pmaps(program)
+    properties.check_folding(program, folded)
+    for one in {program, folded}:
+        assert from_json(to_json(one)) == one
+    properties.check_captures(generated, folded, tally)
+    properties.check_specs(generated, folded)
+    properties.check_flow(folded)
+    figure = draw(folded)
+    assert draw(folded).dot == figure.dot
+    properties.check_dot(figure.dot)
+    assert explain(folded)
+    if tally.programs % RENDERED == 0:
+        assert b"</svg>" in render(figure.dot)
+
+
+def check_tally(tally: properties.Tally) -> None:
+    """That the programs were of all sorts, and that little was unknown."""
+    refused = sum(tally.refused.values())
+    assert refused <= tally.programs // 20, tally.refused
+    if tally.programs >= RARE:
+        wanted = tally.programs // RARE
+        assert [piece for piece in OFTEN if tally.pieces[piece] < wanted] == []
+    plain, unknown = tally.inputs["plain known"], tally.inputs["plain unknown"]
+    assert unknown <= (plain + unknown) // 100, tally.inputs
