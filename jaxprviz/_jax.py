@@ -113,7 +113,7 @@ def is_array(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
-_PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes, np.dtype, type))
+_PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes, type))
 """Types of parameters that hold no jaxpr, and need no look."""
 
 _DEEPEST = 6
@@ -126,12 +126,12 @@ def sub_jaxprs(value: Any) -> Iterator[Any]:
     Looked through are tuples, lists, dicts, partials, dataclasses, what has a jaxpr as its attribute `jaxpr` (as
     JAX's traced functions do), and what has a dict of parameters of its own (as JAX's new primitives do).
     """
-    return _sub_jaxprs(value, _DEEPEST)
+    return iter(()) if type(value) in _PLAIN else _sub_jaxprs(value, _DEEPEST)
 
 
 def _sub_jaxprs(value: Any, depth: int) -> Iterator[Any]:
     kind = type(value)
-    if kind in _PLAIN or depth == 0:
+    if kind in _PLAIN or depth == 0 or isinstance(value, np.dtype):
         return
     if isinstance(value, (tuple, list)):
         inside: Iterable[Any] = value

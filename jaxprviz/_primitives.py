@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 from jaxprviz import _jax
@@ -108,7 +109,9 @@ def held(
     body = _jax.open_jaxpr(jaxpr)
     # An open jaxpr that does not carry its constants gets them as operands: they are what it captured.
     fed = fed or len(body.constvars) != len(_jax.constants(jaxpr))
-    names = (*("",) * (len(body.constvars) if fed else 0), *_jax.arg_names(body))
+    names = _jax.arg_names(body)
+    if fed:
+        names = (*("",) * len(body.constvars), *names)
     total, results = len(names), len(equation.outvars)
     if operands is None:
         operands = range(total) if total == len(equation.invars) else (None,) * total
@@ -116,6 +119,8 @@ def held(
             roles = (Role.UNKNOWN,) * total
     if roles is None:
         roles = (Role.OPERAND,) * total
+        if captured is None:
+            captured = tuple(None if name is None else name == "" for name in names)
     if captured is None:
         captured = tuple(_is_captured(name, role) for name, role in zip(names, roles, strict=False))
     elif isinstance(captured, int):
@@ -428,11 +433,14 @@ def _two_elements(equation: Any) -> tuple[Sequence[int], Sequence[tuple[Role, in
 
 def _anywhere(equation: Any) -> Sequence[Held]:
     """Bodies found by looking through the parameters."""
-    return _found(equation, equation.params)
+    return _found(equation, equation.params) if equation.params else ()
 
 
 def _found(equation: Any, params: dict[str, Any]) -> Sequence[Held]:
-    found = [(name, jaxpr) for name, value in sorted(params.items()) for jaxpr in _jax.sub_jaxprs(value)]
+    found = [(name, jaxpr) for name in params for jaxpr in _jax.sub_jaxprs(params[name])]
+    if not found:
+        return ()
+    found.sort(key=itemgetter(0))
     names = [name for name, _ in found]
     labels = [f"{name} {k}" if names.count(name) > 1 else name for k, name in enumerate(names)]
     if len(found) == 1:
@@ -729,8 +737,8 @@ def register(primitive: str, rule: Rule) -> None:
 def rule_of(equation: Any) -> Rule:
     """The rule of an equation's primitive; `DEFAULT` when it has none of its own."""
     name = equation.primitive.name
-    rule = RULES.get(name) or _ENTERED.get(name) or DEFAULT
-    return rule if rule.needs <= equation.params.keys() else DEFAULT
+    rule = RULES.get(name) or _ENTERED.get(name)
+    return rule if rule is not None and rule.needs <= equation.params.keys() else DEFAULT
 
 
 def bodies_of(equation: Any, rule: Rule) -> tuple[Held, ...]:
@@ -740,10 +748,9 @@ def bodies_of(equation: Any, rule: Rule) -> tuple[Held, ...]:
         PrimitiveError: a rule that a user has entered does not fit the equation.
     """
     bodies = tuple(rule.hold(equation))
-    name = equation.primitive.name
-    if bodies and _ENTERED.get(name) is rule:
+    if bodies and _ENTERED.get(equation.primitive.name) is rule:
         for body in bodies:
-            _require_fit(name, equation, body)
+            _require_fit(equation.primitive.name, equation, body)
     return bodies
 
 

@@ -313,6 +313,8 @@ def _params(equation: Any, rule: Rule) -> tuple[tuple[str, str], ...]:
     if index is not None:
         return (("index", index),)
     params = equation.params
+    if not params:
+        return ()
     shown = list(rule.words(equation)) if rule.words is not None else []
     for name in sorted(params):
         value = params[name]

@@ -134,6 +134,10 @@ class Scope:
         if variable not in body.inputs:
             return False
         position = body.inputs.index(variable)
+        if call is not None and call.captured[position]:
+            return (
+                False  # it has a name here too where its primitive, and not JAX's tracing, made it captured
+            )
         return body.input_names[position] is not None or (
             call is not None and call.roles[position] in (Role.CARRY, Role.SLICED)
         )
@@ -148,10 +152,10 @@ class Scope:
         body = self.body
         if variable in body.inputs:
             name = body.input_names[body.inputs.index(variable)]
-            if name is not None or self.binds(variable):
+            if self.parent is None or self.binds(variable):
                 return name
             outer = self.outside(variable)
-            return self.parent.name(outer) if self.parent is not None and isinstance(outer, int) else None
+            return self.parent.name(outer) if isinstance(outer, int) else name
         for constant in body.constants:
             if constant.variable == variable:
                 return constant.name

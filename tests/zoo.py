@@ -7,6 +7,7 @@ left out.  `NOT_RUN` are those that can be traced and drawn, but not run here.
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 from collections.abc import Callable
 from typing import Any
@@ -130,12 +131,12 @@ def shard_map_partly_manual() -> Built:
 @_entry(until=(0, 9))
 def closed_call() -> Built:
     """The call that JAX makes when it differentiates another one."""
-    from jax.extend.core import primitives
+    from jax.extend.core import jaxpr_as_fun, primitives
     from jax.extend.linear_util import wrap_init
 
     def f(w: Any, x: Any) -> Any:
         closed = jax.make_jaxpr(lambda w, x: [jnp.sin(x) * w])(w, x)
-        called = wrap_init(jax.extend.core.jaxpr_as_fun(closed), debug_info=closed.jaxpr.debug_info)
+        called = wrap_init(jaxpr_as_fun(closed), debug_info=closed.jaxpr.debug_info)
         (out,) = primitives.closed_call_p.bind(called, w, x, call_jaxpr=closed)
         return out
 
@@ -184,7 +185,7 @@ def named_scope() -> Built:
 
 @_entry()
 def compute_on() -> Built:
-    from jax.experimental.compute_on import compute_on
+    compute_on: Any = importlib.import_module("jax.experimental.compute_on").compute_on
 
     def f(w: Any, x: Any) -> Any:
         def on_host(x: Any) -> Any:
@@ -235,7 +236,7 @@ def custom_partitioning() -> Built:
 
 @_entry(until=(0, 10))
 def custom_dce() -> Built:
-    from jax.experimental import custom_dce as dce
+    dce = importlib.import_module("jax.experimental.custom_dce")
 
     @dce.custom_dce
     def both(x: Any) -> Any:
@@ -462,7 +463,7 @@ def linear_call() -> Built:
 
 @_entry(until=(0, 10))
 def custom_transpose() -> Built:
-    from jax.custom_transpose import custom_transpose as transposed
+    transposed: Any = importlib.import_module("jax.custom_transpose").custom_transpose
 
     def f(w: Any, x: Any) -> Any:
         @transposed
@@ -643,7 +644,7 @@ def pallas_loop() -> Built:
         spec = pl.BlockSpec((4,), lambda i: (i,))
         return pl.pallas_call(
             rows,
-            grid=2,
+            grid=(2,),
             in_specs=[spec],
             out_specs=spec,
             out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
