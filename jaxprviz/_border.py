@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from jaxprviz import _style
+from jaxprviz._asked import asked_rows
 from jaxprviz._boxes import (
     counted,
     equation_tip,
     folded_label,
+    framed,
     loop_result,
     source_text,
     stem,
     type_of,
 )
 from jaxprviz._canvas import Canvas
-from jaxprviz._doors import Door, doors, exit_label, plain_door
+from jaxprviz._doors import Door, doors, exit_label, exit_warning, plain_door
+from jaxprviz._equations import exchange_rows
 from jaxprviz._facts import Crossing
 from jaxprviz._fold import MAX_DOORS
 from jaxprviz._graph import Cluster, Value, Values, Wire, box_id, read
 from jaxprviz._label import bold, grey, plain, run, sized
-from jaxprviz._scope import Scope
+from jaxprviz._scope import Scope, path_text
 from jaxprviz._style import Line, Look
 from jaxprviz._subject import Subject
-from jaxprviz.program import Boundary
+from jaxprviz.program import Boundary, Equation, Role
 
 
 class Border:
@@ -79,15 +82,39 @@ class Border:
                 found[at] = Wire(node, (node, at), door.name, inner, Look.DOOR, door.line)
         return found
 
-    def shared_door(
-        self, scope: Scope, frame: Cluster, place: tuple[int, int], value: Value, captured: bool
-    ) -> Value:
-        """Where an operand enters the frame around several bodies, on its way to them."""
-        if not isinstance(value, Wire):
-            return value
-        node = f"d_{box_id(scope.path, place[0])}_in_{place[1]}"
-        atom = scope.body.equations[place[0]].operands[place[1]]
-        name = scope.name(atom) if isinstance(atom, int) else None
+    def shared_doors(
+        self,
+        scope: Scope,
+        frame: Cluster,
+        position: int,
+        given: list[Value],
+        captured: Collection[int | None],
+    ) -> None:
+        """Where the operands of several bodies enter the frame around them; one that is there twice has one door.
+
+        Args:
+            scope: the scope around.
+            frame: the frame around the bodies.
+            position: which equation holds them.
+            given: the operands that enter a body; each becomes what it is inside.
+            captured: which operands a body captures.
+        """
+        equation = scope.body.equations[position]
+        fed = sorted({operand for call in equation.calls for operand in call.inputs if operand is not None})
+        found: dict[tuple[object, bool], Value] = {}
+        for operand in fed:
+            value, atom = given[operand], equation.operands[operand]
+            if not isinstance(value, Wire):
+                continue
+            place = (atom, operand in captured)
+            if place not in found:
+                name = scope.name(atom) if isinstance(atom, int) else None
+                found[place] = self._shared_door(
+                    frame, f"d_{box_id(scope.path, position)}_in_{operand}", value, name, place[1]
+                )
+            given[operand] = found[place]
+
+    def _shared_door(self, frame: Cluster, node: str, value: Wire, name: str | None, captured: bool) -> Wire:
         label = bold(name) if name else grey(value.type.short if value.type else "several values")
         colour = {"color": _style.ORANGE} if captured else {}
         self._canvas.node(frame, node, Look.DOOR, {"label": f"<{label}>", **colour}, value.tip)
@@ -102,11 +129,14 @@ class Border:
         node = f"h_{box_id(scope.path, position)}"
         chosen = equation.boundary is Boundary.BRANCH
         text = "chooses the branch" if chosen else "use unknown"
+        (first, *_) = equation.operands[stray[0] :]
+        name = scope.name(first) if isinstance(first, int) else None
+        words = run(bold(name) if name and chosen else None, plain(text))
         self._canvas.node(
             cluster,
             node,
             Look.JOIN if chosen else Look.UNKNOWN,
-            {"label": f"<{plain(text)}>"},
+            {"label": f"<{words}>"},
             equation_tip(equation),
         )
         for number in stray:
@@ -125,7 +155,14 @@ class Border:
         assert call is not None
         rows = [
             run(plain(call.label), bold(scope.body.name) if scope.body.name else None),
-            sized(grey(counted(len(scope.body.equations), "equation") + " inside"), _style.SMALL),
+            sized(
+                grey(
+                    f"{counted(len(scope.body.equations), 'equation')} inside, path {path_text(scope.path)}",
+                    60,
+                ),
+                _style.SMALL,
+            ),
+            *(sized(row, _style.SMALL) for row in exchange_rows(self._subject.exchanged(scope.number))),
         ]
         self._canvas.node(
             cluster, node, Look.FOLDED, {"label": folded_label(rows, ())}, source_text(scope.body.source)
@@ -144,15 +181,26 @@ class Border:
         cluster: Cluster,
         position: int,
         found: Sequence[Sequence[Value]],
+        entered: Sequence[Value],
         values: Values,
     ) -> None:
-        """Draw how the results of an open equation come about, and bind them."""
+        """Draw how the results of an open equation come about, and bind them.
+
+        Args:
+            scope: the scope around.
+            cluster: the frame around.
+            position: which equation it is.
+            found: for each of its bodies what its outputs are.
+            entered: what the inputs of its one body are inside; empty where it has several.
+            values: what the variables of the scope around are.
+        """
         equation = scope.body.equations[position]
         inner = cluster.clusters[-1] if len(equation.calls) == 1 else cluster
         left: dict[int, Crossing] = {}
         if equation.device is not None:
             placed = self._subject.placement(scope.child(position))
             left = {crossing.position: crossing for crossing in placed.leaving} if placed else {}
+        contents = _contents(equation)
         unknown: list[int] = []
         taken: list[set[int]] = [set() for _ in equation.calls]
         for number, variable in enumerate(equation.results):
@@ -164,6 +212,11 @@ class Border:
             for which, output in sources:
                 taken[which].add(output)  # type: ignore[arg-type]
             inside = [found[which][output] for which, output in sources]  # type: ignore[index]
+            if number in contents:
+                if variable not in self._subject.used_by(scope):
+                    continue
+                values[variable] = self._content(scope, inner, position, number, entered[contents[number]])
+                continue
             if not inside:
                 unknown.append(number)
                 continue
@@ -174,8 +227,13 @@ class Border:
             look = Look.TABLE
             if number in left:
                 label = exit_label(
-                    left[number], inside[0], stacked=equation.device is not None and equation.device.mapped
+                    left[number],
+                    inside[0],
+                    stacked=equation.device is not None and equation.device.mapped,
+                    warning=exit_warning(self._subject, scope, variable),
                 )
+            elif equation.out_shardings and (asked := equation.out_shardings[number]) is not None:
+                label = framed(asked_rows(type, asked, "asked", _style.HUE_OUT), _style.HUE_OUT.line)
             elif equation.boundary is Boundary.LOOP:
                 text = loop_result(equation, sources[0])
                 look, label = Look.JOIN, f"<{run(plain(text), grey(type.short))}>"
@@ -195,6 +253,21 @@ class Border:
                 self._canvas.read(value, node, inner)
             values[variable] = Wire(node, (node, 0), name, type)
         self._loose(scope, inner, position, found, taken, unknown, values)
+
+    def _content(self, scope: Scope, cluster: Cluster, position: int, number: int, ref: Value) -> Value:
+        """Draw a result that is what a reference holds in the end."""
+        equation = scope.body.equations[position]
+        node = f"x_{box_id(scope.path, position)}_{number}"
+        variable = equation.results[number]
+        type = scope.body.types[variable]
+        name = ref.name if isinstance(ref, Wire) and ref.name else "the reference"
+        label = run(plain(f"what {name} holds in the end"), grey(type.short))
+        self._canvas.node(cluster, node, Look.JOIN, {"label": f"<{label}>"}, f"{name} in the end")
+        self._canvas.read(ref, node, cluster)
+        for use in self._canvas.users(ref):
+            if use != node:
+                self._canvas.hide(use, node)
+        return Wire(node, (node, 0), scope.name(variable), type)
 
     def _loose(
         self,
@@ -238,7 +311,9 @@ class Border:
                 continue
             node = f"x_{box_id(scope.path, position)}_loose_{number}"
             goes_on = equation.boundary is Boundary.LOOP and equation.calls[which].label == "cond"
-            text = "next step if true" if goes_on else "output, not used outside"
+            text = (
+                "next step if true" if goes_on else _BACK.get(equation.primitive, "output, not used outside")
+            )
             inner = next(
                 (c for c in cluster.clusters if c.id == f"s_{box_id((*scope.path, (position, which)))}"),
                 cluster,
@@ -246,3 +321,21 @@ class Border:
             label = run(plain(text), grey(value.type.short) if value.type else None)
             self._canvas.node(inner, node, Look.JOIN, {"label": f"<{label}>"}, text)
             self._canvas.read(value, node, inner)
+
+
+_BACK: dict[str, str] = {"custom_linear_solve": "goes back to the solver"}
+"""Where the outputs of a body go that become no result of the equation."""
+
+_STATEFUL = frozenset({"run_state"})
+"""Primitives whose results are what the references hold in the end that their operands filled."""
+
+
+def _contents(equation: Equation) -> dict[int, int]:
+    """For each result that is what a reference holds in the end, the input of the body that is this reference."""
+    if len(equation.calls) != 1:
+        return {}
+    (call,) = equation.calls
+    refs = list(range(len(call.inputs))) if equation.primitive in _STATEFUL else []
+    if equation.boundary is Boundary.KERNEL:
+        refs = [at for at, role in enumerate(call.roles) if role is Role.OUTPUT]
+    return dict(enumerate(refs)) if len(refs) == len(equation.results) else {}

@@ -8,6 +8,7 @@ from jaxprviz import _label, _style
 from jaxprviz._graph import Value, Wire
 from jaxprviz._label import bold, grey, plain, run, sized
 from jaxprviz._scope import Scope
+from jaxprviz._spelling import spelled
 from jaxprviz.program import Body, Boundary, Equation, Literal, Role, Source, Type
 
 MAX_TYPES = 6
@@ -39,21 +40,28 @@ def _ports(types: Sequence[Type]) -> str:
     return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="2" CELLPADDING="2"><TR>{cells}</TR></TABLE>'
 
 
-def ported_label(head: str, types: Sequence[Type]) -> str:
+def ported_label(head: str, types: Sequence[Type], note: str | None = None) -> str:
     """The label of an equation with several results: edges start at the one that they carry."""
+    more = f"<TR><TD>{note}</TD></TR>" if note else ""
     return (
         '<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0">'
-        f"<TR><TD>{head}</TD></TR><TR><TD>{_ports(types)}</TD></TR></TABLE>>"
+        f"<TR><TD>{head}</TD></TR>{more}<TR><TD>{_ports(types)}</TD></TR></TABLE>>"
+    )
+
+
+def framed(rows: Sequence[str], colour: str, width: float = 1) -> str:
+    """The label of a box of several rows, with a frame of its own; a row that is a table is centred."""
+    inner = "".join(
+        f"<TR><TD>{row}</TD></TR>" if row.startswith("<TABLE") else f'<TR><TD ALIGN="LEFT">{row}</TD></TR>'
+        for row in rows
+    )
+    return (
+        f'<<TABLE BORDER="{width:g}" CELLBORDER="0" CELLSPACING="0" CELLPADDING="4" COLOR="{colour}" '
+        f'BGCOLOR="white" STYLE="rounded">{inner}</TABLE>>'
     )
 
 
 # Words ------------------------------------------------------------------------------------------------------
-
-LOOP_WORDS: dict[Role, tuple[str, str]] = {
-    Role.CONST: ("", "the same each step"),
-    Role.CARRY: ("carry", ""),
-    Role.SLICED: ("sliced", ""),
-}
 
 
 def scope_title(scope: Scope) -> str:
@@ -61,7 +69,7 @@ def scope_title(scope: Scope) -> str:
     equation, call = scope.equation, scope.call
     assert equation is not None and call is not None
     single = len(equation.calls) == 1
-    kind = equation.primitive if single else call.label
+    kind = spelled(equation.primitive) if single else call.label
     name = (equation.name if single else None) or scope.body.name
     head = run(plain(kind), bold(name) if name else None)
     if equation.device is not None:
@@ -75,7 +83,20 @@ def scope_title(scope: Scope) -> str:
         return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="1">{rows}</TABLE>'
     steps = dict(equation.params).get("length")
     unknown = "wiring unknown" if equation.boundary is Boundary.UNKNOWN else None
-    return run(head, grey(f"{steps} steps") if steps else None, grey(unknown) if unknown else None)
+    grid = grid_text(equation)
+    return run(
+        head,
+        grey(f"{steps} steps") if steps else None,
+        grey(grid) if grid else None,
+        grey(unknown) if unknown else None,
+    )
+
+
+def grid_text(equation: Equation) -> str | None:
+    """`grid 4 × 2`: over which steps a kernel runs; None where it runs once, and for other equations."""
+    if equation.kernel is None or not equation.kernel.grid:
+        return None
+    return f"grid {' × '.join(map(str, equation.kernel.grid))}"
 
 
 def loop_result(equation: Equation, source: tuple[int, int | None]) -> str:
@@ -93,7 +114,7 @@ def operand_word(scope: Scope, atom: int | Literal, value: Value) -> str:
     if isinstance(value, Literal):
         return value.text
     name = scope.name(atom) if isinstance(atom, int) else None
-    return name or (value and (value.name or value.maker)) or "·"
+    return name or (value and (value.name or (value.maker and spelled(value.maker)))) or "·"
 
 
 def order_matters(equation: Equation, given: Sequence[Value]) -> bool:
@@ -156,5 +177,10 @@ def stem(name: str | None) -> str | None:
 
 
 def hexagon(label: str) -> dict[str, str]:
-    """The size of a hexagon for a one-line label: Graphviz itself would make it far wider."""
-    return {"fixedsize": "true", "height": "0.36", "width": f"{_label.width(label) / 54 + 0.45:.2f}"}
+    """The size of a hexagon for a label of one or two lines: Graphviz itself would make it far wider."""
+    lines = 1 + label.count("<BR ") // 2
+    return {
+        "fixedsize": "true",
+        "height": "0.36" if lines == 1 else "0.54",
+        "width": f"{_label.width(label) / 54 + 0.45:.2f}",
+    }

@@ -65,6 +65,12 @@ class Canvas:
             drawn["tooltip"] = _label.shorten(one_line(tip), _label.TIP_LENGTH) or " "
         cluster.nodes.append((name, drawn))
 
+    def users(self, value: Value) -> list[str]:
+        """The boxes that read a value so far, in order."""
+        if not isinstance(value, Wire):
+            return []
+        return list(dict.fromkeys(use.node for use in self._uses if use.wire.key == value.key))
+
     def last(self, cluster: Cluster, node: str) -> None:
         """Put a box into the last row of a frame."""
         cluster.last.append(node)
@@ -75,6 +81,11 @@ class Canvas:
         cluster.row.append(node)
         (label,) = (drawn["label"] for name, drawn in cluster.nodes if name == node)
         cluster.row_width = min(cluster.row_width, _label.width(label))
+
+    def below_title(self, cluster: Cluster, node: str) -> None:
+        """Keep a box that reads nothing below the title of its frame."""
+        if cluster.title is not None:
+            self.hide(cluster.wall, node)
 
     def hide(self, tail: str, head: str, weight: int = 1, aligned: bool = False) -> None:
         """Hold one box above another without a line; aligned ones begin at the same left edge."""
@@ -89,10 +100,13 @@ class Canvas:
         captured: bool = False,
         note: str = "",
         line: Line | None = None,
+        *,
+        both: bool = False,
     ) -> None:
+        """Draw a line from where a value comes from to a box; with an arrow at both ends where it is written."""
         if isinstance(value, Wire):
             self._uses.append(
-                Use(value, node, cluster, Line.CAPTURED if captured else line or value.line, note)
+                Use(value, node, cluster, Line.CAPTURED if captured else line or value.line, note, both)
             )
 
     def text(self) -> str:
@@ -140,7 +154,7 @@ class Canvas:
                 first.add(wire.key)
                 if (wire.key, use.node) in copied:
                     use = replace(use, wire=self._copy(wire, use))
-            edge = (use.wire.node, use.wire.port, use.node, use.line, use.note)
+            edge = (use.wire.node, use.wire.port, use.node, use.line, use.note, use.both)
             drawn[(*edge, use.wire.key)] += 1
             kept.setdefault(edge, use)
         doors = {node for _, cluster, _ in self._nested for node in (*cluster.row, *cluster.last)}
@@ -154,8 +168,14 @@ class Canvas:
             times = drawn[(*edge, use.wire.key)]
             if times > 1:
                 attributes["label"] = f"<{_label.GAP}×{times}>"
+            if use.both:
+                attributes["dir"] = "both"
             if use.note:
-                attributes |= {"headlabel": f"<{sized(grey(use.note), _style.TINY)}>", "labeldistance": "1.3"}
+                attributes |= {
+                    "headlabel": f"<{sized(grey(use.note), _style.TINY)}>",
+                    "labeldistance": "1.9",
+                    "labelangle": "-35",
+                }
             attributes["tooltip"] = _label.shorten(one_line(use.wire.tip), _label.TIP_LENGTH)
             tail = f"{use.wire.node}:{use.wire.port}:s" if use.wire.port else use.wire.node
             yield f"{tail} -> {use.node} [{_label.attributes(attributes)}]"

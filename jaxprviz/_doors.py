@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from jaxprviz import _strip, _style
-from jaxprviz._boxes import LOOP_WORDS, type_of
+from jaxprviz._asked import asked_clauses, asked_layout
+from jaxprviz._boxes import framed, type_of
+from jaxprviz._captures import is_residual
 from jaxprviz._facts import Crossing
 from jaxprviz._graph import Value
 from jaxprviz._label import bold, coloured, grey, plain, run, sized
 from jaxprviz._scope import Scope
-from jaxprviz._style import Line, Look
+from jaxprviz._style import Hue, Line, Look
 from jaxprviz._subject import Subject
-from jaxprviz.program import Boundary, Literal, Role, Type
+from jaxprviz.program import Boundary, Call, Equation, Literal, Role, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,8 @@ class Door:
             else None,
             grey("unused") if self.unused else None,
         )
-        return _framed(
-            [_row(head), *([_strip_row(self.strip)] if self.strip else []), *map(_small_row, self.rows)],
-            colour,
-        )
+        rows = [sized(plain(row, 60), _style.SMALL) for row in self.rows]
+        return framed([head, *([self.strip] if self.strip else []), *rows], colour)
 
 
 def plain_door(scope: Scope, variable: int) -> Door:
@@ -105,38 +105,49 @@ def said(clauses: Sequence[str], end: str) -> tuple[str, ...]:
     return (*clauses, end)
 
 
-def _row(html: str) -> str:
-    return f'<TR><TD ALIGN="LEFT">{html}</TD></TR>'
-
-
-def _small_row(text: str) -> str:
-    return _row(sized(plain(text, 60), _style.SMALL))
-
-
-def _strip_row(strip: str) -> str:
-    return f"<TR><TD>{strip}</TD></TR>"
-
-
-def _framed(rows: Sequence[str], colour: str) -> str:
-    return (
-        f'<<TABLE BORDER="1" CELLBORDER="0" CELLSPACING="0" CELLPADDING="4" COLOR="{colour}" '
-        f'BGCOLOR="white" STYLE="rounded">{"".join(rows)}</TABLE>>'
-    )
-
-
-def exit_label(crossing: Crossing, inside: Value, *, stacked: bool) -> str:
+def exit_label(crossing: Crossing, inside: Value, *, stacked: bool, warning: str = "") -> str:
     """What stands where a result leaves a device scope."""
     clauses = _strip.leaving(crossing.layout, stacked=stacked)
     number = f"= {inside.text}" if isinstance(inside, Literal) else None
-    texts = said(clauses, crossing.layout.type.short)
-    rows = [_strip_row(_strip.strip(crossing.layout, _style.HUE_OUT)), *map(_small_row, texts)]
+    texts = [*said(clauses, crossing.layout.type.short), *([warning] if warning else [])]
+    rows = [
+        _strip.strip(crossing.layout, _style.HUE_OUT),
+        *(sized(plain(t, 60), _style.SMALL) for t in texts),
+    ]
     if number:
-        rows.insert(0, _small_row(number))
-    return _framed(rows, _style.HUE_OUT.line)
+        rows.insert(0, sized(plain(number), _style.SMALL))
+    return framed(rows, _style.HUE_OUT.line)
+
+
+def exit_warning(subject: Subject, scope: Scope, variable: int) -> str:
+    """What is to be known of a result of which one device's copy is taken: that the copies may differ."""
+    unequal = sorted(filter(None, subject.unequal(scope, variable)))
+    if not subject.unequal(scope, variable):
+        return ""
+    return f"the copies may differ over {', '.join(unequal)}" if unequal else "the copies may differ"
+
+
+# What the doors of a scope say ------------------------------------------------------------------------------
+
+_Told = tuple[str, str | None, tuple[str, ...]]
+"""A word, a strip and rows of text."""
+
+_ROLES: dict[Role, str] = {
+    Role.CARRY: "carry",
+    Role.SLICED: "sliced",
+    Role.RESIDUAL: "residual",
+    Role.INDEX: "index",
+    Role.OUTPUT: "output",
+    Role.SCRATCH: "scratch",
+}
+"""The word for an input that is no plain operand."""
+
+_HANDED: dict[str, str] = {"custom_linear_solve": "handed in by the solver"}
+"""Where the inputs come from that the equation itself makes."""
 
 
 def doors(subject: Subject, scope: Scope, inputs: Sequence[Value]) -> Iterator[Door | None]:
-    """For each input of a scope what its door says; None where its edge goes straight in."""
+    """For each input of a scope what its door says; None where there is nothing to say but its name."""
     equation, call, body = scope.equation, scope.call, scope.body
     assert equation is not None and call is not None and scope.parent is not None
     captured = {capture.position: capture for capture in subject.captures(scope)}
@@ -144,39 +155,74 @@ def doors(subject: Subject, scope: Scope, inputs: Sequence[Value]) -> Iterator[D
     crossings = {crossing.position: crossing for crossing in placed.entering} if placed else {}
     used = subject.used_by(scope)
     for at, variable in enumerate(body.inputs):
-        operand = call.inputs[at]
-        value = inputs[at]
-        name = scope.name(variable)
-        inner = body.types[variable]
-        outer = None
-        if operand is not None:
-            outer = type_of(scope.parent.body, equation.operands[operand])
-        capture = captured.get(at)
-        if capture is not None:
-            name = capture.name or name
-        crossing = None if operand is None else crossings.get(operand)
-        rows: tuple[str, ...] = ()
-        strip: str | None = None
-        word = ""
-        role = call.roles[at]
-        unused = variable not in used
-        if crossing is not None:
-            hue = _style.HUE_CAPTURED if capture else _style.HUE_IN
-            strip = _strip.strip(crossing.layout, hue)
-            seen = "{} in the body" if crossing.layout.free else "{} on each"
-            rows = said(_strip.entering(crossing.layout), seen.format(crossing.inner.short))
-        elif operand is None:
-            rows = ("where it comes from is unknown",)
-        elif equation.boundary is Boundary.LOOP and role in LOOP_WORDS:
-            word, text = LOOP_WORDS[role]
-            if role is Role.SLICED:
-                rows = (f"{inner.short} each step",)
-            elif text:
-                rows = (text,)
-        elif capture is None and not (unused and equation.boundary is not Boundary.BRANCH):
-            yield None
-            continue
+        operand, value, inner, capture = call.inputs[at], inputs[at], body.types[variable], captured.get(at)
+        outer = inner if operand is None else type_of(scope.parent.body, equation.operands[operand])
+        hue = _style.HUE_CAPTURED if capture else _style.HUE_IN
+        if operand is not None and operand in crossings:
+            word, strip, rows = _crossing(subject, scope, crossings[operand], variable, hue)
+        else:
+            word, strip, rows = _input(scope, at, outer, hue)
         if capture is not None:
             word = "captured constant" if capture.constant else "captured"
+        elif not word and is_residual(scope, at):
+            word = "residual"
+        unused = variable not in used and (
+            bool(word or strip or rows) or equation.boundary is not Boundary.BRANCH
+        )
+        if not (word or strip or rows or unused):
+            yield None
+            continue
+        name = (capture.name if capture is not None else None) or scope.name(variable)
         number = value.text if isinstance(value, Literal) else None
-        yield Door(name, outer or inner, inner, capture is not None, word, strip, rows, unused, number)
+        yield Door(name, outer, inner, capture is not None, word, strip, rows, unused, number)
+
+
+def _crossing(subject: Subject, scope: Scope, crossing: Crossing, variable: int, hue: Hue) -> _Told:
+    """What is said where a variable enters a device scope."""
+    seen = "{} in the body" if crossing.layout.free else "{} on each"
+    rows = said(_strip.entering(crossing.layout), seen.format(crossing.inner.short))
+    spec = crossing.layout.spec
+    if spec is not None:
+        beside = subject.beside(scope, variable, [name for names in spec for name in names])
+        rows = (*rows, beside) if beside else rows
+    return "", _strip.strip(crossing.layout, hue), rows
+
+
+def _input(scope: Scope, at: int, outer: Type, hue: Hue) -> _Told:
+    """What is said where a variable enters any other scope."""
+    equation, call, body = scope.equation, scope.call, scope.body
+    assert equation is not None and call is not None
+    role, operand, inner = call.roles[at], call.inputs[at], body.types[body.inputs[at]]
+    word = _ROLES.get(role, "")
+    asked = equation.in_shardings[operand] if operand is not None and equation.in_shardings else None
+    if asked is not None:
+        layout = asked_layout(outer, asked)
+        return word, _strip.strip(layout, hue), asked_clauses(layout, "asked")
+    if equation.kernel is not None:
+        return word, None, _block_rows(equation, call, at)
+    if operand is None and not word:
+        made = _HANDED.get(equation.primitive)
+        return word, None, (made or "where it comes from is unknown",)
+    if equation.boundary is Boundary.LOOP and role is Role.CONST:
+        return word, None, ("the same each step",)
+    if role is Role.SLICED:
+        return word, None, (f"{inner.short} each step",)
+    return word, None, ()
+
+
+def _block_rows(equation: Equation, call: Call, at: int) -> tuple[str, ...]:
+    """Which block of an array one step of a kernel's grid works on."""
+    kernel, role, operand = equation.kernel, call.roles[at], call.inputs[at]
+    assert kernel is not None
+    if role is Role.SCRATCH:
+        return ("working memory",)
+    if role is Role.OUTPUT:
+        operand = len(equation.operands) + call.roles[:at].count(Role.OUTPUT)
+    if operand is None:
+        return ("where it comes from is unknown",)
+    block = kernel.blocks[operand] if operand < len(kernel.blocks) else None
+    if block is None:
+        return ("all of it in each step",) if kernel.grid and role is not Role.INDEX else ()
+    shape = f"({', '.join(map(str, block.shape))}{',' if len(block.shape) == 1 else ''})"
+    where = f"at {block.index}" if block.index is not None else "at an index that is not known"
+    return (" ".join(filter(None, ("block", shape, where, f"in {block.space}" if block.space else ""))),)

@@ -14,27 +14,22 @@ from jaxprviz._border import Border
 from jaxprviz._boxes import (
     MAX_TYPES,
     bytes_text,
-    counted,
     equation_tip,
-    folded_label,
-    hexagon,
-    order_matters,
     scope_title,
     source_text,
     stem,
-    told_apart,
     type_of,
 )
 from jaxprviz._canvas import Canvas
-from jaxprviz._equations import equation_label, folded_equation_label
+from jaxprviz._equations import box, run_label, writes
 from jaxprviz._facts import Capture, Placement
 from jaxprviz._fold import Fold, Item, census
 from jaxprviz._graph import Cluster, Value, Values, Wire, box_id, read
 from jaxprviz._label import bold, coloured, grey, plain, run
+from jaxprviz._order import Order, ordered
 from jaxprviz._scope import Scope
 from jaxprviz._style import Frame, Line, Look
 from jaxprviz._subject import Subject
-from jaxprviz._words import SILENT
 from jaxprviz.program import Body, Boundary, Constant, Equation, Literal, Program
 
 LARGE = 1000
@@ -151,22 +146,24 @@ class _Drawing:
         values: Values = dict(zip(body.inputs, inputs, strict=True))
         for constant in body.constants:
             values[constant.variable] = self._constant(scope, cluster, constant)
-        last_effect: str | None = None
+        order = Order(self._canvas)
         for start, end in self._subject.items(scope):
             if end - start > 1:
                 self._run(scope, cluster, (start, end), values)
                 continue
             equation = body.equations[start]
+            marks = ordered(scope, equation, values)
             if any(self._subject.is_open(scope.child(start, call)) for call in range(len(equation.calls))):
                 self._opened(scope, cluster, start, values)
+                frame = cluster.clusters[-1]
+                order.add(marks, frame.title or frame.id, frame.lowest())
             else:
                 node = self._box(scope, cluster, start, values)
                 if cluster.title is not None and not cluster.row:
                     self._canvas.door(cluster, node)
-                if not equation.results:
-                    if last_effect:
-                        self._canvas.hide(last_effect, node)
-                    last_effect = node
+                elif not any(isinstance(read(values, atom), Wire) for atom in equation.operands):
+                    self._canvas.below_title(cluster, node)
+                order.add(marks, node, node)
         return [read(values, atom) for atom in body.outputs]
 
     def _constant(self, scope: Scope, cluster: Cluster, constant: Constant) -> Wire | None:
@@ -192,25 +189,18 @@ class _Drawing:
         body = scope.body
         equation = body.equations[position]
         node = f"e_{box_id(scope.path, position)}"
-        types = [body.types[variable] for variable in equation.results]
-        captured: frozenset[int] = frozenset()
-        if equation.calls:
-            attributes, captured = folded_equation_label(self._subject, scope, position, types)
-            look = Look.FOLDED
-        else:
-            attributes = {"label": equation_label(scope, equation, values, types)}
-            look = Look.EQUATION if equation.results else Look.EFFECT
-            if equation.axes and equation.primitive not in SILENT:
-                look = Look.COLLECTIVE
-                attributes |= hexagon(attributes["label"])
-        self._canvas.node(cluster, node, look, attributes, equation_tip(equation))
-        given = [read(values, atom) for atom in equation.operands]
-        numbered = (
-            not equation.calls and order_matters(equation, given) and not told_apart(scope, equation, given)
-        )
+        made = box(self._subject, scope, position, values)
+        self._canvas.node(cluster, node, made.look, made.attributes, equation_tip(equation))
         for number, atom in enumerate(equation.operands):
-            note = str(number + 1) if numbered and len(equation.operands) <= 4 else ""
-            self._canvas.read(read(values, atom), node, cluster, number in captured, note)
+            note = str(number + 1) if made.numbered else ""
+            self._canvas.read(
+                read(values, atom),
+                node,
+                cluster,
+                number in made.captured,
+                note,
+                both=writes(scope, equation, number),
+            )
         self._bind(scope, equation, node, values)
         return node
 
@@ -220,18 +210,9 @@ class _Drawing:
         body = scope.body
         equations = body.equations[start:end]
         node = f"e_{box_id(scope.path, start)}_to_{end - 1}"
-        counts = census(equations)
-        words = [f"{name} × {count}" if count > 1 else name for name, count in counts[:4]]
-        more = counted(len(counts) - 4, "other primitive") if len(counts) > 4 else None
-        rows = [
-            bold(counted(len(equations), "equation")),
-            *(grey(word) for word in words),
-            grey(more) if more else None,
-        ]
-        last = equations[-1]
-        tip = f"equations {start} to {end - 1}: " + ", ".join(f"{name} x {count}" for name, count in counts)
-        label = folded_label([row for row in rows if row], ())
-        self._canvas.node(cluster, node, Look.FOLDED, {"label": label}, f"{tip}. {source_text(last.source)}")
+        counts = ", ".join(f"{name} x {count}" for name, count in census(equations))
+        tip = f"equations {start} to {end - 1}: {counts}. {source_text(equations[-1].source)}"
+        self._canvas.node(cluster, node, Look.FOLDED, {"label": run_label(equations)}, tip)
         seen: set[tuple[str, int]] = set()
         for equation in equations:
             for atom in equation.operands:
@@ -274,29 +255,28 @@ class _Drawing:
             self._canvas.door(outer, self._border.hub(scope, outer, position, stray, values))
         given = [read(values, atom) for atom in equation.operands]
         if not single:
-            for operand in sorted(fed):
-                given[operand] = self._border.shared_door(
-                    scope, outer, (position, operand), given[operand], operand in captured
-                )
+            self._border.shared_doors(scope, outer, position, given, captured)
         found: list[list[Value]] = []
+        entered: list[Value] = []
         for number in range(len(equation.calls)):
             child = scope.child(position, number)
             inputs = [None if at is None else given[at] for at in equation.calls[number].inputs]
             if self._subject.is_open(child):
-                found.append(self._inside(child, outer, inputs, stray if single else [], values))
+                frame = self._inside(child, outer, stray if single else [], values)
+                entered = self._border.enter(child, frame, inputs)
+                found.append(self._body(child, frame, entered))
             else:
                 found.append(self._border.closed_body(child, outer, inputs))
-        self._border.leave(scope, outer, position, found, values)
+        self._border.leave(scope, outer, position, found, entered if single else [], values)
 
     def _inside(
         self,
         scope: Scope,
         cluster: Cluster,
-        inputs: Sequence[Value],
         stray: Sequence[int],
         values: Values,
-    ) -> list[Value]:
-        """Draw an open scope: its frame, its doors, its body."""
+    ) -> Cluster:
+        """Draw the frame of an open scope."""
         equation, call = scope.equation, scope.call
         assert equation is not None and call is not None and scope.parent is not None
         frame = self._canvas.frame(
@@ -311,7 +291,7 @@ class _Drawing:
                 frame,
                 line=Line.UNKNOWN,
             )
-        return self._body(scope, frame, self._border.enter(scope, frame, inputs))
+        return frame
 
 
 _FRAMES: dict[Boundary | None, Frame] = {

@@ -15,6 +15,7 @@ from jaxprviz._export import to_pdf, to_png
 from jaxprviz._json import to_json
 from jaxprviz._render import render
 from jaxprviz._svg import dress
+from jaxprviz._titles import titles_left
 from jaxprviz.errors import SaveError
 from jaxprviz.program import Program
 
@@ -41,7 +42,7 @@ class Figure:
     @functools.cached_property
     def svg(self) -> str:
         """The picture as SVG, drawn when it is first asked for.  Raises RenderError."""
-        return dress(render(self.dot), title=self.title, description=self.text)
+        return dress(titles_left(render(self.dot)), title=self.title, description=self.text)
 
     @property
     def alt(self) -> str:

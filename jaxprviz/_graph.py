@@ -93,6 +93,10 @@ class Cluster:
     def wall(self) -> str:
         return f"w{self.id}"
 
+    def lowest(self) -> str:
+        """The box that was put last into the frame, or into one inside it."""
+        return self.clusters[-1].lowest() if self.clusters else self.nodes[-1][0]
+
     def write(self, depth: int = 1) -> Iterator[str]:
         """The DOT text of what the frame holds."""
         pad = "  " * depth
@@ -129,3 +133,4 @@ class Use:
     cluster: Cluster
     line: Line
     note: str = ""
+    both: bool = False

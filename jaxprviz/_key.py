@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jaxprviz import _label, _strip, _style
-from jaxprviz._boxes import folded_label, hexagon, ported_label
+from jaxprviz._asked import asked_rows
+from jaxprviz._boxes import folded_label, framed, hexagon, ported_label
 from jaxprviz._doors import Door, exit_label
 from jaxprviz._facts import Crossing, Layout
-from jaxprviz._label import bold, coloured, grey, plain, run
+from jaxprviz._label import bold, coloured, grey, lines, plain, run, sized
 from jaxprviz._style import Frame, Line, Look
-from jaxprviz.program import Mesh, Type
+from jaxprviz.program import Mesh, Sharding, Type
 
 _WHOLE = Type("float32", (2, 3), 4)
 _SPLIT = Type("float32", (4, 2, 3), 4)
 _MESH = Mesh((("", 4),))
 _GRID = Mesh((("data", 2), ("model", 2)))
+
+_ASKED = Sharding(Mesh((("data", 4),)), (("data",), ()))
 
 _Row = tuple[Look, str, str]
 """How a sample looks, its label, and what it means."""
@@ -60,9 +63,42 @@ def _samples() -> list[_Row]:
             "a collective: the devices exchange data",
         ),
         (
+            Look.COLLECTIVE,
+            lines(
+                run(bold("psum"), plain("over data")), sized(plain("the same on all of data"), _style.SMALL)
+            ),
+            "a line says what becomes the same, or different, from device to device",
+        ),
+        (
+            Look.HOST,
+            f"<{run(plain('io_callback'), bold('save'), grey('on the host, in order'))}>",
+            "a Python function that runs on the host",
+        ),
+        (
+            Look.FOREIGN,
+            f"<{run(plain('ffi_call'), bold('my_norm'))}>",
+            "code that JAX knows nothing of",
+        ),
+        (
+            Look.EQUATION,
+            f"<{run(bold('writes'), plain('total[0, :]'))}>",
+            "a part of a reference is written: its line has two heads",
+        ),
+        (
+            Look.TABLE,
+            framed(
+                [
+                    run(bold("with_sharding_constraint"), grey("f32[8,6]")),
+                    *asked_rows(Type("float32", (8, 6), 4), _ASKED, "asked", _style.HUE_IN),
+                ],
+                _style.GREY,
+            ),
+            "how an array is asked to lie over the devices",
+        ),
+        (
             Look.FOLDED,
-            folded_label([run(plain("scan"), bold("step")), grey("14 equations inside")], ()),
-            "something that is folded: a scope, or equations in a row",
+            folded_label([run(plain("scan"), bold("step")), grey("14 equations inside, path 0/2")], ()),
+            'something that is folded: a scope, or equations in a row;\ndraw(f, x, open="0/2") opens this one',
         ),
         (Look.DOOR, f"<{bold('x')}>", "a door: x enters a frame, and is called x inside"),
         (

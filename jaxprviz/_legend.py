@@ -14,8 +14,11 @@ How to read a picture
   A captured variable is orange, dashed and thick, all the way from where it is bound to where it is used.
   A purple box is a constant array, baked in when the function was traced; a number stands in its equation.
   A strip has one cell a device: ':' where each device holds the whole array, a number where it holds that part.
-  A hexagon is a collective: the devices exchange data.
-  A stacked box is a scope, or a row of equations, that is folded."""
+  A hexagon is a collective: the devices exchange data.  A line says what becomes the same, or different, by it.
+  A box with a turned corner is a Python function that runs on the host; one with two pins is code that JAX knows
+  nothing of.
+  A box that reads or writes `x[...]` works on a mutable reference; a line to what writes has two heads.
+  A stacked box is a scope, or a row of equations, that is folded: its path is what `open=` takes."""
 
 
 def legend() -> Figure:

@@ -62,6 +62,8 @@ class Look(StrEnum):
     EQUATION = "equation"
     EFFECT = "effect"
     COLLECTIVE = "collective"
+    HOST = "host"
+    FOREIGN = "foreign"
     TABLE = "table"
     FOLDED = "folded"
     JOIN = "join"
@@ -85,6 +87,8 @@ NODES: dict[Look, dict[str, str]] = {
         "penwidth": "1.4",
         "margin": "0.02,0.02",
     },
+    Look.HOST: {"shape": "note", "style": "filled", "fillcolor": "#F1EEFB", "margin": "0.14,0.07"},
+    Look.FOREIGN: {"shape": "component", "style": "filled", "margin": "0.16,0.08"},
     Look.TABLE: {"shape": "plain", "style": "solid"},
     Look.FOLDED: {"shape": "box3d", "style": "filled", "margin": "0.1,0.09"},
     Look.JOIN: {"fillcolor": "#F2F2F2", "fontsize": str(SMALL), "margin": "0.08,0.03"},
