@@ -55,10 +55,12 @@ class _Open:
     Attributes:
         body: it, with a variable for each of them that is neither a constant nor an input.
         arrays: that variable, by key, in the order of first use.
+        uses: the variables that it reads, in that order.
     """
 
     body: Body
     arrays: dict[Key, int]
+    uses: dict[int, int]
 
 
 class _Hoisting:
@@ -100,16 +102,24 @@ class _Hoisting:
                 types.append(self._types[key])
             return arrays[key]
 
-        equations = tuple(self._equation(equation, body, variable) for equation in body.equations)
+        clamped = frozenset(
+            result
+            for equation in body.equations
+            if equation.primitive == "clamp"
+            for result in equation.results
+        )
+        equations = tuple(self._equation(equation, clamped, variable) for equation in body.equations)
         constants = tuple(constant for constant in body.constants if constant.variable not in literals)
         body = replace(body, types=tuple(types), constants=constants, equations=equations)
         uses = _first_uses(body)
         order = sorted(arrays, key=lambda key: uses.get(arrays[key], len(uses)))
-        return _Open(body, {key: arrays[key] for key in order if arrays[key] in uses})
+        return _Open(body, {key: arrays[key] for key in order if arrays[key] in uses}, uses)
 
-    def _equation(self, equation: Equation, body: Body, variable: Callable[[Key], int]) -> Equation:
+    def _equation(
+        self, equation: Equation, clamped: frozenset[int], variable: Callable[[Key], int]
+    ) -> Equation:
         """An equation with what its bodies read passed to them, and their numbers among the new ones."""
-        segments = _segments(equation, body, self._old)
+        segments = _segments(equation, clamped)
         found = [(segment, self._order(equation, segment)) for segment in segments]
         if not any(hoists for _, order in found for hoists, _ in order):
             calls = tuple(replace(call, body=self._number(call, bool(segments))) for call in equation.calls)
@@ -127,7 +137,7 @@ class _Hoisting:
         read: dict[Item, int] = {}
         for call in segment.calls:
             open = self._open[equation.calls[call].body]
-            uses = _first_uses(open.body)
+            uses = open.uses
             inputs = {variable: (False, place) for place, variable in enumerate(open.body.inputs[:length])}
             items = {**inputs, **{variable: (True, key) for key, variable in open.arrays.items()}}
             for used in uses:
@@ -177,7 +187,6 @@ class _Hoisting:
             equation,
             operands=segment_of(equation.operands, variable),
             calls=tuple(calls),
-            params=_counted(equation, segment, added),
             device=device,
             in_shardings=segment_of(shardings, lambda key: None) if shardings else (),
         )
@@ -195,7 +204,7 @@ class _Hoisting:
         known = _captured_when_passed(equation, call, open.body)
         padded = self._is_padded(equation, call, segment, order, length)
         role = Role.CONST if equation.primitive in _CONST_ROLES else Role.OPERAND
-        uses = _first_uses(open.body)
+        uses = open.uses
         captured: list[bool | None] = []
         for hoists, item in (*order, *((False, place) for place in range(length, len(call.captured)))):
             if not hoists:
@@ -224,7 +233,7 @@ class _Hoisting:
         others = [
             equation.calls[position] for position in segment.calls if equation.calls[position] is not call
         ]
-        if not others or equation.transforms or tuple(map(int, self._old.jax.split(".")[:2])) < (0, 9):
+        if not others or equation.transforms or _keeps_names(self._old):
             return False
         read = (self._captured_of(other, order, length) for other in others)
         return any(read) and any(hoists for hoists, _ in order)
@@ -232,7 +241,7 @@ class _Hoisting:
     def _captured_of(self, call: Call, order: tuple[Item, ...], length: int) -> bool:
         """Whether a branch reads any of these captured inputs."""
         open = self._open[call.body]
-        uses = _first_uses(open.body)
+        uses = open.uses
         return bool(open.arrays) or any(variable in uses for variable in open.body.inputs[:length])
 
     def _as_passed(self, number: int, order: tuple[Item, ...], length: int, padded: bool = False) -> int:
@@ -273,7 +282,7 @@ class _Hoisting:
         """A body that holds its arrays itself."""
         if not open.arrays:
             return renumbered(open.body)
-        uses = _first_uses(open.body)
+        uses = open.uses
         own = [replace(self._constants[key], variable=variable) for key, variable in open.arrays.items()]
         constants = sorted((*open.body.constants, *own), key=lambda one: uses.get(one.variable, -1))
         return renumbered(replace(open.body, constants=tuple(constants)))
@@ -284,9 +293,14 @@ def _closed_bodies(program: Program) -> set[int]:
     found = {program.root}
     for body in program.bodies:
         for equation in body.equations:
-            if not _segments(equation, body, program):
+            if not _segments(equation, frozenset()):
                 found.update(call.body for call in equation.calls)
     return found
+
+
+def _keeps_names(program: Program) -> bool:
+    """Whether JAX kept the names of branches that it gave the operands of others: up to 0.7."""
+    return tuple(map(int, program.jax.split(".")[:2])) < (0, 8)
 
 
 def _in_order(program: Program) -> Program:
@@ -342,27 +356,27 @@ def _atoms(body: Body) -> Iterator[Atom]:
 # --- how primitives are given what their bodies capture -----------------------------------------------------
 
 
-def _segments(equation: Equation, body: Body, program: Program) -> tuple[_Segment, ...]:
-    """The segments of an equation's operands that take arrays; none where its bodies hold them themselves."""
+def _segments(equation: Equation, clamped: frozenset[int]) -> tuple[_Segment, ...]:
+    """The segments of an equation's operands that take arrays; none where its bodies hold them themselves.
+
+    Args:
+        equation: the equation.
+        clamped: the variables around it that were made by `clamp`.
+    """
     rule = _SEGMENTS.get(equation.primitive)
-    return () if rule is None or not equation.calls else rule(equation, body, program)
+    return () if rule is None or not equation.calls else rule(equation, clamped)
 
 
-def _where_captured(equation: Equation, body: Body, program: Program) -> tuple[_Segment, ...]:
+def _where_captured(equation: Equation, clamped: frozenset[int]) -> tuple[_Segment, ...]:
     """A `jit` whose function captures traced variables is passed the arrays as well; others hold them."""
     return (_Segment(0, (0,)),) if any(equation.calls[0].captured) else ()
 
 
-def _beyond_arguments(body: Body) -> int:
-    """How many inputs a body has beyond the arguments of its function; 0 where those are not known."""
-    return 0 if body.arguments is None else max(0, len(body.inputs) - len(body.arguments))
-
-
-def _first(equation: Equation, body: Body, program: Program) -> tuple[_Segment, ...]:
+def _first(equation: Equation, clamped: frozenset[int]) -> tuple[_Segment, ...]:
     return (_Segment(0, (0,)),)
 
 
-def _one_after_another(equation: Equation, body: Body, program: Program) -> tuple[_Segment, ...]:
+def _one_after_another(equation: Equation, clamped: frozenset[int]) -> tuple[_Segment, ...]:
     found, start = [], 0
     for position, call in enumerate(equation.calls):
         found.append(_Segment(start, (position,)))
@@ -370,19 +384,17 @@ def _one_after_another(equation: Equation, body: Body, program: Program) -> tupl
     return tuple(found)
 
 
-def _branches(equation: Equation, body: Body, program: Program) -> tuple[_Segment, ...]:
-    """A `cond` traces what it does when true first; a `switch` begins with its first branch."""
+def _branches(equation: Equation, clamped: frozenset[int]) -> tuple[_Segment, ...]:
+    """A `cond` traces what it does when true first; a `switch`, whose index is clamped, its first branch."""
     order = range(len(equation.calls))
-    if len(order) == 2 and not _is_clamped(equation.operands[0], body):
-        order = reversed(order)
-    return (_Segment(1, tuple(order)),)
+    return (
+        _Segment(
+            1, tuple(reversed(order) if len(order) == 2 and equation.operands[0] not in clamped else order)
+        ),
+    )
 
 
-def _is_clamped(atom: Atom, body: Body) -> bool:
-    return any(equation.primitive == "clamp" and atom in equation.results for equation in body.equations)
-
-
-_SEGMENTS: dict[str, Callable[[Equation, Body, Program], tuple[_Segment, ...]]] = {
+_SEGMENTS: dict[str, Callable[[Equation, frozenset[int]], tuple[_Segment, ...]]] = {
     "jit": _where_captured,
     "pjit": _where_captured,
     "scan": _first,
@@ -399,7 +411,7 @@ _SEGMENTS: dict[str, Callable[[Equation, Body, Program], tuple[_Segment, ...]]] 
 
 _CONST_ROLES = frozenset({"scan", "while", "custom_linear_solve"})
 
-_FIRST_WHEN_DERIVED = frozenset({"shard_map", "pmap"})
+_FIRST_WHEN_DERIVED = frozenset({"shard_map"})
 """The primitives that have arrays in front of all else once they are differentiated."""
 
 _COUNTED = frozenset({"custom_jvp_call", "custom_vjp_call", "custom_linear_solve"})
@@ -418,6 +430,11 @@ def _captured_inputs(equation: Equation, call: Call, program: Program) -> int:
     return _beyond_arguments(program.bodies[call.body])
 
 
+def _beyond_arguments(body: Body) -> int:
+    """How many inputs a body has beyond the arguments of its function; 0 where those are not known."""
+    return 0 if body.arguments is None else max(0, len(body.inputs) - len(body.arguments))
+
+
 def _moved_to_the_front(call: Call, program: Program, length: int) -> int:
     """How many of a loop's constants were carried, and moved there since they never change."""
     names = program.bodies[call.body].input_names[:length]
@@ -430,22 +447,3 @@ def _captured_when_passed(equation: Equation, call: Call, body: Body) -> bool | 
         return True
     named = any(name is not None for name in body.input_names) and None not in call.captured
     return True if named or any(call.captured) or not (call.captured or equation.transforms) else None
-
-
-def _counted(equation: Equation, segment: _Segment, added: int) -> tuple[tuple[str, str], ...]:
-    """The parameters of an equation with one more captured operand counted for each that was added."""
-    name = _COUNTS.get((equation.primitive, segment.calls[0]))
-    if name is None:
-        return equation.params
-    params = dict(equation.params)
-    params[name] = str(int(params.get(name, "0")) + added)
-    return tuple(sorted(params.items()))
-
-
-_COUNTS = {
-    ("scan", 0): "num_consts",
-    ("while", 0): "cond_nconsts",
-    ("while", 1): "body_nconsts",
-    ("custom_jvp_call", 0): "num_consts",
-    ("custom_vjp_call", 0): "num_consts",
-}

@@ -96,6 +96,12 @@ def same_program(
     Raises:
         TraceError, DevicesError, VersionError: as `trace` does.
     """
+    if isinstance(first, Program) and isinstance(second, Program) and (args or kwargs):
+        raise TraceError(
+            "jaxprviz was given two programs and arguments",
+            "programs are traced already: they take no arguments",
+            "Pass the two programs alone, or a function, the other one, and their arguments.",
+        )
     one, two = (
         view(fn, () if isinstance(fn, Program) else args, {} if isinstance(fn, Program) else kwargs)
         for fn in (first, second)

@@ -174,7 +174,12 @@ def _told(error: Exception) -> str:
     from jaxprviz._mistakes import known  # it imports JAX, and this module works without
 
     found = known(error, "build failed")
-    return f"{type(error).__name__}: {error}" if found is None else str(found)
+    if found is not None:
+        return str(found)
+    raised = f"{type(error).__name__}: {error}".removesuffix(": ")
+    if " " in str(error):  # build says what is wrong
+        return raised
+    return f"build failed: it raised {raised}\nThe whole exception is in the explorer's `.exception`."
 
 
 def _parts(result: Any, asked: str) -> tuple[Any, tuple[Any, ...], Mapping[str, Any]]:

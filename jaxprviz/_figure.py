@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import functools
 import os
 import tempfile
@@ -174,5 +175,10 @@ def _replace(path: Path, content: bytes, asked: str) -> None:
             written.write_bytes(content)
             written.replace(target)
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            wrong = (
+                f"the name {target.name[:40]}… has {len(target.name)} characters, too many for a file here"
+            )
+            raise SaveError(asked, wrong, "Choose a shorter name.") from None
         wrong = f"the folder {path.parent} can't be written ({error.strerror or error})"
         raise SaveError(asked, wrong, "Choose another folder, or change its permissions.") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from jaxprviz.program import Body, Call, Equation, Literal, Program, Role
 
@@ -172,18 +173,40 @@ class Scope:
 
 def _assigned(body: Body, variable: int) -> str | None:
     """The name that a result was assigned to: that of the statement whose last equation bound it."""
-    for position, equation in enumerate(body.equations):
-        if variable not in equation.results:
-            continue
-        source = equation.source
-        if source is None or source.statement is None or len(source.assigned) != len(equation.results):
-            return None
-        following = body.equations[position + 1 : position + 2]
-        if any(
-            after.source is not None
-            and (after.source.function, after.source.statement) == (source.function, source.statement)
-            for after in following
-        ):
-            return None
-        return source.assigned[equation.results.index(variable)] or None
-    return None
+    position = _binders(_TheBody(body)).get(variable)
+    if position is None:
+        return None
+    equation = body.equations[position]
+    source = equation.source
+    if source is None or source.statement is None or len(source.assigned) != len(equation.results):
+        return None
+    following = body.equations[position + 1 : position + 2]
+    if any(
+        after.source is not None
+        and (after.source.function, after.source.statement) == (source.function, source.statement)
+        for after in following
+    ):
+        return None
+    return source.assigned[equation.results.index(variable)] or None
+
+
+class _TheBody:
+    """A body as the key of a cache: itself, not one that is equal, which would take long to tell."""
+
+    __slots__ = ("body",)
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+
+    def __hash__(self) -> int:
+        return id(self.body)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _TheBody) and self.body is other.body
+
+
+@lru_cache(maxsize=64)
+def _binders(key: _TheBody) -> dict[int, int]:
+    """For each result in a body the position of the equation that binds it."""
+    equations = key.body.equations
+    return {result: position for position, equation in enumerate(equations) for result in equation.results}

@@ -395,3 +395,19 @@ def test_explore_draws_with_the_real_pipeline() -> None:
     assert "f32[6,2,3]" in explorer.viewer.svg
     assert explorer.viewer.svg != before
     assert explorer.text == explorer.viewer.text
+
+
+def test_an_exception_that_is_no_sentence_gets_one() -> None:
+    def build(batch: int = 2) -> Any:
+        return {}["zz"]
+
+    assert exploring(build).error == (
+        "build failed: it raised KeyError: 'zz'\nThe whole exception is in the explorer's `.exception`."
+    )
+
+    def silent(batch: int = 2) -> Any:
+        raise AssertionError
+
+    assert exploring(silent).error == (
+        "build failed: it raised AssertionError\nThe whole exception is in the explorer's `.exception`."
+    )

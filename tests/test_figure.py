@@ -289,3 +289,13 @@ def test_without_anything_that_makes_it_one_message_says_what_to_install(
         "Run `pip install vl-convert-python`, or install Graphviz (https://graphviz.org/download/)."
     )
     assert names(tmp_path) == []
+
+
+def test_a_name_that_is_too_long_is_told_as_such(tmp_path: Path) -> None:
+    name = "n" * 300 + ".svg"
+    with pytest.raises(SaveError) as caught:
+        FIGURE.save(tmp_path / name)
+    assert (caught.value.wrong, caught.value.remedy) == (
+        f"the name {'n' * 40}… has 304 characters, too many for a file here",
+        "Choose a shorter name.",
+    )

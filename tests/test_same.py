@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 from jaxprviz import same_program, trace
+from jaxprviz.errors import TraceError
 
 W, X = jnp.ones((2, 3)), jnp.ones((4, 2, 3))
 
@@ -121,3 +122,14 @@ def test_operands_that_stand_for_another_role_differ() -> None:
 def test_programs_can_be_given_instead() -> None:
     assert same_program(trace(captured, W, X), passed, W, X)
     assert same_program(trace(captured, W, X), trace(swapped, W, X))
+
+
+def test_two_programs_take_no_arguments() -> None:
+    program = trace(captured, W, X)
+    assert same_program(program, program)
+    with pytest.raises(TraceError) as refused:
+        same_program(program, program, W)
+    assert str(refused.value) == (
+        "jaxprviz was given two programs and arguments: programs are traced already: they take no arguments\n"
+        "Pass the two programs alone, or a function, the other one, and their arguments."
+    )
