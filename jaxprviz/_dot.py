@@ -298,6 +298,7 @@ _FRAMES: dict[Boundary | None, Frame] = {
     Boundary.CALL: Frame.CALL,
     Boundary.DEVICE: Frame.DEVICE,
     Boundary.UNKNOWN: Frame.UNKNOWN,
+    Boundary.NAME: Frame.NAME,
 }
 
 

@@ -10,6 +10,7 @@ from jaxprviz._describe import describe
 from jaxprviz._dot import dot
 from jaxprviz._figure import Figure
 from jaxprviz._fold import BUDGET, fold
+from jaxprviz._named import name_scopes
 from jaxprviz._placement import placement
 from jaxprviz._pmap import fold_pmaps
 from jaxprviz._same import Comparison, compare
@@ -25,6 +26,7 @@ def draw(
     budget: int = BUDGET,
     open: Collection[str] = (),
     closed: Collection[str] = (),
+    named_scopes: bool = False,
     **kwargs: Any,
 ) -> Figure:
     """Draws the program that a function traces to.
@@ -36,8 +38,10 @@ def draw(
         open: paths of scopes that stand open whatever they cost: `"0/2"` is the body of equation 2 of the
             body of equation 0.
         closed: paths of scopes that stay folded.
-        **kwargs: keyword arguments of `fn`.  A function that has one named `budget`, `open` or `closed`
-            itself is traced first: `draw(trace(f, x, budget=3))`.
+        named_scopes: whether each `jax.named_scope` is drawn as a scope of its own, that can be folded; paths
+            are then those of this picture.
+        **kwargs: keyword arguments of `fn`.  A function that has one named `budget`, `open`, `closed` or
+            `named_scopes` itself is traced first: `draw(trace(f, x, budget=3))`.
 
     Returns:
         The figure.  A notebook shows it; `figure.save("f.svg")` keeps it.
@@ -47,9 +51,10 @@ def draw(
         RenderError: when the figure is shown or saved and Graphviz can't draw it.
     """
     program = view(fn, args, kwargs)
-    folded = fold(program, budget=budget, open=_paths(open), closed=_paths(closed))
+    drawn = name_scopes(program) if named_scopes else program
+    folded = fold(drawn, budget=budget, open=_paths(open), closed=_paths(closed))
     name = program.main.name or "program"
-    return Figure(program, dot(program, folded, captures, placement), describe(program), name)
+    return Figure(program, dot(drawn, folded, captures, placement), describe(program), name)
 
 
 def _paths(given: Collection[str]) -> Collection[str]:

@@ -138,6 +138,7 @@ class Frame(StrEnum):
     DEVICE = "device"
     GROUP = "group"
     UNKNOWN = "unknown"
+    NAME = "name"
 
 
 FRAMES: dict[Frame, dict[str, str]] = {
@@ -147,6 +148,7 @@ FRAMES: dict[Frame, dict[str, str]] = {
     Frame.DEVICE: {"style": "rounded,filled", "fillcolor": WHITE, "color": GREY},
     Frame.GROUP: {"style": "rounded,filled", "color": GREY},
     Frame.UNKNOWN: {"style": "rounded,dashed", "color": GREY},
+    Frame.NAME: {"style": "rounded,filled,dotted", "color": "#888888"},
 }
 
 

@@ -9,6 +9,8 @@ _LINE_END = "¶"  # common fonts have it, bold too
 
 def one_line(text: str) -> str:
     """Text of a program on one line: line ends as a sign, tabs as blanks, no other controls."""
+    if text.isprintable():
+        return text
     text = text.replace("\r\n", "\n").replace("\n", _LINE_END).replace("\r", _LINE_END).replace("\t", " ")
     return "".join(sign for sign in text if unicodedata.category(sign) not in {"Cc", "Cs"})
 
