@@ -75,7 +75,6 @@ class _Frame:
     derived: bool = False
     mesh: MeshText | None = None
     plain: bool = True
-    single: bool = False
 
     @property
     def depth(self) -> int:
@@ -330,8 +329,6 @@ class _Writer:
                     inner = f"{stem_}{self.next()}"
                 bound.append((replace(outside, number=self.next(), name=inner), outside))
                 self.bind(own, bound[-1][0])
-        if style is Style.LAMBDA:
-            own.single = True
         own_leaves = tuple(leaf for parameter in parameters for leaf in parameter.leaves)
         if style is not Style.LAMBDA:
             if border in ("shard_map", "pmap"):
@@ -862,6 +859,8 @@ class _Writer:
             varying=[value.varying for value in given],
             inside={"plain": False},
         )
+        # Differentiated it is traced into its caller, as rules of one's own are.
+        written = self.rewritten(frame, written, passed=_passed(written, given, [False] * len(given)))
         self.pieces.append("checkpoint")
         form = f"jax.checkpoint({callable_text(written)})({_places(len(given))})"
         self.assigned(frame, form, given, told)
@@ -879,8 +878,9 @@ class _Writer:
             decorators=("@jax.custom_jvp",),
             inside={"plain": False, "mesh": None},
         )
-        rule = f"{written.name}.defjvp(lambda primals, tangents: ({written.name}(*primals), jnp.cos(primals[0]) * tangents[0]))"
-        self.rewritten(frame, written, after=(rule,))
+        value, slope = f"{written.name}(*primals)", "jnp.cos(primals[0]) * tangents[0]"
+        rule = f"{written.name}.defjvp(lambda primals, tangents: ({value}, {slope}))"
+        self.rewritten(frame, written, after=(rule,), passed=_passed(written, (one,), (False,)))
         self.pieces.append("custom_jvp")
         self.assigned(frame, f"{written.name}({{0}})", (one,), told)
 
@@ -897,8 +897,9 @@ class _Writer:
             decorators=("@jax.custom_vjp",),
             inside={"plain": False, "mesh": None},
         )
-        rule = f"{written.name}.defvjp(lambda given: ({written.name}(given), given), lambda kept, back: (jnp.cos(kept) * back,))"
-        self.rewritten(frame, written, after=(rule,))
+        forward, backward = f"({written.name}(given), given)", "(jnp.cos(kept) * back,)"
+        rule = f"{written.name}.defvjp(lambda given: {forward}, lambda kept, back: {backward})"
+        self.rewritten(frame, written, after=(rule,), passed=_passed(written, (one,), (False,)))
         self.pieces.append("custom_vjp")
         self.assigned(frame, f"{written.name}({{0}})", (one,), told)
 
@@ -996,10 +997,11 @@ class _Writer:
         if math.prod(told[0].shape) > 4 * _LARGEST:
             frame.statements.pop()
             return
+        entering = "".join(f"{_spec_text(spec)}, " for spec in specs)
         which = "" if inner else f"mesh={mesh.name}, "
         some = f"axis_names=⟨{', '.join(map(repr, manual))}⟩, " if len(manual) < len(mesh.axes) else ""
         form = (
-            f"jax.shard_map({callable_text(written)}, {which}{some}in_specs=({''.join(_spec_text(spec) + ', ' for spec in specs)}), "
+            f"jax.shard_map({callable_text(written)}, {which}{some}in_specs=({entering}), "
             f"out_specs={_spec_text(out[0])}, check_vma={checked})({_places(len(given))})"
         )
         self.assigned(frame, form, given, told)
@@ -1010,7 +1012,7 @@ class _Writer:
         if not any(fitting):
             first = self.line(
                 frame,
-                f"jnp.stack([{{0}}] * {self.devices}) * jnp.arange(1.0, {self.devices}.5)[(...,) + (None,) * {len(given[0].shape)}]",
+                f"jnp.stack([{{0}} * (k + 1.0) for k in range({self.devices})])",
                 (given[0],),
                 (self.devices, *given[0].shape),
             )

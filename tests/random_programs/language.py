@@ -117,8 +117,9 @@ class Function:
             the function that calls it.
         style: how it is written.
         bound: pairs (inside, outside): variables that a partial, a default or an object hands to it.
-        passed: (parameter, argument, same) of a function without border, or of a branch: what it is called with,
-            and whether that is the same to JAX (a plain call) or another (what vmap maps, what grad differentiates).
+        passed: (parameter, argument, same) of a function that can be traced into its caller, and of a branch: what it
+            is called with, and whether that is the same to JAX (a plain call) or another (what vmap maps, what
+            grad differentiates).
         derived: whether differentiation changes it: JAX keeps no names then.
         decorators: lines in front of it.
         after: lines behind it.
@@ -288,7 +289,9 @@ def vary(value: Any, axes: tuple[str, ...]) -> Any:
     missing = tuple(axis for axis in axes if axis not in have)
     if not missing:
         return value
-    return lax.pcast(value, missing, to="varying") if hasattr(lax, "pcast") else lax.pvary(value, missing)
+    if hasattr(lax, "pcast"):
+        return lax.pcast(value, missing, to="varying")
+    return lax.pvary(value, missing)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 _MODULE = {

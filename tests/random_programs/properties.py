@@ -261,10 +261,27 @@ def _axis(name: str) -> str:
 
 
 def check_flow(program: Program) -> None:
-    """JAX's own types never say more than ours: what varies for us may not be typed so, and not the reverse."""
+    """Where JAX's own types tell what varies, no more varies for us; `check` tells that no less does."""
     facts = flow(program)
     for scope in first_scopes(program):
-        assert len(facts.of(scope)) == len(scope.body.types)
+        told = facts.of(scope)
+        assert len(told) == len(scope.body.types)
+        if not _typed(scope):
+            continue
+        for variable, (spread, kind) in enumerate(zip(told, scope.body.types, strict=True)):
+            beyond = spread.varying - set(kind.varying)
+            assert not beyond, (scope.title(), variable, kind, spread)
+
+
+def _typed(scope: Scope) -> bool:
+    """Whether a scope stands in device scopes, all of which check what varies."""
+    found = []
+    here: Scope | None = scope
+    while here is not None and here.equation is not None:
+        if here.equation.device is not None:
+            found.append(here.equation.device.checked)
+        here = here.parent
+    return bool(found) and all(found)
 
 
 # --- pictures -----------------------------------------------------------------------------------------------
