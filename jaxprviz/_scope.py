@@ -136,9 +136,7 @@ class Scope:
             return False
         position = body.inputs.index(variable)
         if call is not None and call.captured[position]:
-            return (
-                False  # it has a name here too where its primitive, and not JAX's tracing, made it captured
-            )
+            return False  # it can have a name here too, where a rule tells that it is captured
         return body.input_names[position] is not None or (
             call is not None and call.roles[position] in (Role.CARRY, Role.SLICED)
         )

@@ -289,8 +289,8 @@ def test_one_body_with_an_entry() -> None:
     (equation,) = program.main.equations
     assert (equation.boundary, equation.params) == (Boundary.LOOP, ())
     assert equation.calls == (Call(0, "", (0, 1), (0,), (True, False), (Role.OPERAND, Role.OPERAND)),)
-    said = "<lambda> captures w f32[3], bound as argument w of f; it enters twice_of_tests <lambda>."
-    assert said in str(jaxprviz.explain(f, X, X))
+    way = "bound as argument w of f; it enters twice_of_tests <lambda>, where mul reads it."
+    assert f"<lambda> captures w f32[3], {way}" in str(jaxprviz.explain(f, X, X))
 
 
 def test_two_bodies_with_an_entry() -> None:
