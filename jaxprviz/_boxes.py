@@ -84,12 +84,20 @@ def scope_title(scope: Scope) -> str:
     steps = dict(equation.params).get("length")
     unknown = "wiring unknown" if equation.boundary is Boundary.UNKNOWN else None
     grid = grid_text(equation)
+    backward = backward_text(equation)
     return run(
         head,
+        grey(backward) if backward else None,
         grey(f"{steps} steps") if steps else None,
         grey(grid) if grid else None,
         grey(unknown) if unknown else None,
     )
+
+
+def backward_text(equation: Equation) -> str | None:
+    """`backward`: that a named scope is what differentiation made of it; None for any other equation."""
+    made = equation.boundary is Boundary.NAME and "transpose" in equation.transforms
+    return "backward" if made else None
 
 
 def grid_text(equation: Equation) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from jaxprviz._captures import captures
+from jaxprviz._choices import checked_budget, checked_paths
 from jaxprviz._describe import describe
 from jaxprviz._dot import dot
 from jaxprviz._figure import Figure
@@ -48,18 +49,19 @@ def draw(
 
     Raises:
         TraceError, DevicesError, VersionError: as `trace` does.
+        JaxprvizError: the budget is no number, or the program has no scope of such a path.
         RenderError: when the figure is shown or saved and Graphviz can't draw it.
     """
     program = view(fn, args, kwargs)
     drawn = name_scopes(program) if named_scopes else program
-    folded = fold(drawn, budget=budget, open=_paths(open), closed=_paths(closed))
+    folded = fold(
+        drawn,
+        budget=checked_budget(budget),
+        open=checked_paths(drawn, "open", open),
+        closed=checked_paths(drawn, "closed", closed),
+    )
     name = program.main.name or "program"
     return Figure(program, dot(drawn, folded, captures, placement), describe(program), name)
-
-
-def _paths(given: Collection[str]) -> Collection[str]:
-    """One path alone is as good as a list of it."""
-    return (given,) if isinstance(given, str) else given
 
 
 def explain(fn: Callable[..., Any] | Program, /, *args: Any, **kwargs: Any) -> Text:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from jaxprviz import _style
 from jaxprviz._asked import asked_rows
 from jaxprviz._boxes import (
+    backward_text,
     counted,
     folded_label,
     framed,
@@ -228,12 +229,13 @@ def _folded(subject: Subject, scope: Scope, position: int, types: Sequence[Type]
             if operand is not None:
                 captured[operand] = capture.name or "a value"
     devices = f"{equation.device.mesh.size} devices" if equation.device else None
-    grid = grid_text(equation)
+    grid, backward = grid_text(equation), backward_text(equation)
     head = run(
         plain(spelled(equation.primitive)),
         bold(title) if title else None,
         grey(devices) if devices else None,
         grey(grid) if grid else None,
+        grey(backward) if backward else None,
     )
     names = list(dict.fromkeys(captured.values()))
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
