@@ -45,7 +45,7 @@ class Role(StrEnum):
 
     OPERAND is a plain one; CONST the same in each step of a loop; CARRY what a loop hands on; SLICED one slice a
     step; PREDICATE what decides which branch runs; RESIDUAL what differentiation saved, or sends back; INDEX a
-    position in a kernel's grid; OUTPUT a reference that a kernel writes; SCRATCH its working memory.
+    number that chooses a kernel's blocks; OUTPUT a reference that a kernel writes; SCRATCH its working memory.
     """
 
     OPERAND = "operand"
