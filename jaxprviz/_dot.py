@@ -17,10 +17,9 @@ from jaxprviz._boxes import (
     equation_tip,
     scope_title,
     source_text,
-    stem,
-    type_of,
 )
 from jaxprviz._canvas import Canvas
+from jaxprviz._ends import Ends
 from jaxprviz._equations import box, run_label, writes
 from jaxprviz._facts import Capture, Placement
 from jaxprviz._fold import Fold, Item, census
@@ -30,12 +29,11 @@ from jaxprviz._order import Order, ordered
 from jaxprviz._scope import Scope
 from jaxprviz._style import Frame, Line, Look
 from jaxprviz._subject import Subject
-from jaxprviz.program import Body, Boundary, Constant, Equation, Literal, Program
+from jaxprviz.program import Body, Boundary, Constant, Equation, Program
 
 LARGE = 1000
 """Constants of at least so many bytes tell their size."""
 
-_MAX_ARGUMENTS = 16
 _MAX_ROW = 8
 
 
@@ -64,6 +62,7 @@ class _Drawing:
     def __init__(self, canvas: Canvas, subject: Subject) -> None:
         self._canvas, self._subject = canvas, subject
         self._border = Border(canvas, subject)
+        self._ends = Ends(canvas, subject)
 
     def main(self, scope: Scope) -> None:
         """Draw the outermost function with its arguments and results.
@@ -74,71 +73,30 @@ class _Drawing:
         if not _only_wraps(body):
             cluster = self._canvas.frame(self._canvas.top, "s", Frame.MAIN)
             self._canvas.title(cluster, run(bold(scope.title())), source_text(body.source))
-            self._results(scope, cluster, self._body(scope, cluster, self._arguments(scope, cluster)))
+            self._ends.results(
+                scope, cluster, self._body(scope, cluster, self._ends.arguments(scope, cluster))
+            )
             return
         child = scope.child(0)
         equation = body.equations[0]
         if not _is_plain_call(equation) or not self._subject.is_open(child):
             cluster = self._canvas.frame(self._canvas.top, "s", Frame.NONE)
             self._canvas.title(cluster, "", "")
-            self._results(scope, cluster, self._body(scope, cluster, self._arguments(scope, cluster)))
+            self._ends.results(
+                scope, cluster, self._body(scope, cluster, self._ends.arguments(scope, cluster))
+            )
             return
+        self._subject.merges = True
         (call,) = equation.calls
         cluster = self._canvas.frame(self._canvas.top, f"s_{box_id(child.path)}", Frame.MAIN)
         self._canvas.title(cluster, scope_title(child), equation_tip(equation))
-        values = dict(zip(body.inputs, self._arguments(scope, cluster), strict=True))
+        values = dict(zip(body.inputs, self._ends.arguments(scope, cluster), strict=True))
         inputs = [read(values, equation.operands[at]) for at in call.inputs if at is not None]
         outputs = self._body(child, cluster, inputs)
         for variable, output in zip(equation.results, call.outputs, strict=True):
             if output is not None:
                 values[variable] = outputs[output]
-        self._results(scope, cluster, [read(values, atom) for atom in body.outputs])
-
-    def _arguments(self, scope: Scope, cluster: Cluster) -> list[Value]:
-        body = scope.body
-        used = self._subject.used_by(scope)
-        found: list[Value] = [None] * len(body.inputs)
-        groups = _groups(body.input_names, _MAX_ARGUMENTS)
-        for number, (name, positions) in enumerate(groups):
-            node = f"a_{number}"
-            dead = not any(body.inputs[at] in used for at in positions)
-            look = Look.UNUSED if dead else Look.ARGUMENT
-            types = [body.types[body.inputs[at]] for at in positions]
-            if len(positions) == 1:
-                label = run(
-                    bold(name) if name else None, grey(types[0].short), grey("unused") if dead else None
-                )
-                tip = f"argument {positions[0]}: {name or ''} {types[0].short}"
-            else:
-                label = run(bold(name or "arguments"), grey(f"{len(positions)} arrays"))
-                tip = ", ".join(filter(None, (body.input_names[at] for at in positions)))
-            self._canvas.node(cluster, node, look, {"label": f"<{label}>"}, tip)
-            if len(groups) <= _MAX_ROW or number == 0:
-                self._canvas.door(cluster, node)
-            for at, type in zip(positions, types, strict=True):
-                found[at] = Wire(node, ("a", at), name, type if len(positions) == 1 else None, look)
-        return found
-
-    def _results(self, scope: Scope, cluster: Cluster, outputs: list[Value]) -> None:
-        body = scope.body
-        names = [name or "result" for name in body.output_names]
-        for number, (name, positions) in enumerate(_groups(names, _MAX_ARGUMENTS)):
-            node = f"r_{number}"
-            value = outputs[positions[0]]
-            if len(positions) == 1:
-                type = type_of(body, body.outputs[positions[0]])
-                number_text = bold(value.text) if isinstance(value, Literal) else None
-                label = run(
-                    bold(name or "result"), "=" if number_text else None, number_text, grey(type.short)
-                )
-                tip = f"result {positions[0]}: {name} {type.short}"
-            else:
-                label = run(bold(name or "results"), grey(f"{len(positions)} arrays"))
-                tip = ", ".join(names[at] for at in positions)
-            self._canvas.node(cluster, node, Look.RESULT, {"label": f"<{label}>"}, tip)
-            self._canvas.last(cluster, node)
-            for at in positions:
-                self._canvas.read(outputs[at], node, cluster)
+        self._ends.results(scope, cluster, [read(values, atom) for atom in body.outputs])
 
     def _body(self, scope: Scope, cluster: Cluster, inputs: Sequence[Value]) -> list[Value]:
         """Draw the inside of an open scope; what its outputs are."""
@@ -317,19 +275,3 @@ def _only_wraps(body: Body) -> bool:
         return False
     (equation,) = body.equations
     return bool(equation.calls) and (body.name is None or equation.name == body.name)
-
-
-def _groups(names: Sequence[str | None], limit: int) -> list[tuple[str | None, list[int]]]:
-    """Each position on its own, or, where they are many, together by the tree that they are leaves of."""
-    if len(names) <= limit:
-        return [(name, [at]) for at, name in enumerate(names)]
-    groups: dict[str | None, list[int]] = {}
-    for at, name in enumerate(names):
-        groups.setdefault(stem(name), []).append(at)
-    found = list(groups.items())
-    kept, rest = found[: limit - 1], found[limit - 1 :]
-    if len(rest) > 1:
-        together = sorted(at for _, positions in rest for at in positions)
-        kept.append((None, together))
-        return kept
-    return found

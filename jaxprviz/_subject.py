@@ -24,6 +24,7 @@ class Subject:
         placement: how the variables of a device scope lie over its devices; None for any other scope.
         root: the outermost scope.
         is_open: whether a scope is drawn with its inside.
+        merges: whether the outermost scope and the jit that it is nothing but are drawn as one.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Subject:
         self.program, self.captures, self.placement = program, captures, placement
         self.root = Scope.root(program)
         self.is_open = fold.is_open
+        self.merges = False
         self._items = dict(fold.items)
         self._used: dict[int, frozenset[int]] = {}
 
