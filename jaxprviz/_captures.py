@@ -18,6 +18,7 @@ from jaxprviz._scope import Scope
 from jaxprviz.program import Body, Boundary, Program
 
 _STEPS = re.compile(r"[^.\[]+")
+_KEYS = re.compile(r"\[[^\]]*\]")
 
 
 def captures(scope: Scope) -> tuple[Capture, ...]:
@@ -166,6 +167,8 @@ def _captured_by_name(scope: Scope, position: int) -> bool | None:
     root, attribute, *_ = (*_STEPS.findall(name), "", "")
     # What is `layer.w` to the function around a method is `self.w` in it.
     of_self = baked and "self" in reachable and attribute in body.globals
+    if not baked and any(step not in body.globals for step in _KEYS.findall(name)):
+        return None  # of a tree it may be another leaf that the code reads
     # Another name proves nothing: the value may have been renamed on its way into the closure.
     return True if root in reachable or of_self else None
 

@@ -23,6 +23,7 @@ from jaxprviz._read_devices import collective_axes, device_scope, shardings
 from jaxprviz._read_names import (
     arguments_after_self,
     closure,
+    looked_up,
     map_names,
     name_inside,
     old_pmap_captures,
@@ -162,7 +163,7 @@ class Reader:
             outputs=outputs,
             output_names=_jax.result_paths(jaxpr),
             closure=closure(code),
-            globals=tuple(code.co_names) if code is not None else (),
+            globals=looked_up(code),
             arguments=arguments_after_self(code),
             source=Source(function, line, _jax.public_file(file)) if function and file and line else None,
             wrapper=pmapped,

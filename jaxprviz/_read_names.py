@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +29,22 @@ def closure(code: types.CodeType | None) -> tuple[str, ...] | None:
     if code is None or not _is_of_a_class(code):
         return code.co_freevars if code is not None else None
     return (*code.co_freevars, "self") if code.co_varnames[:1] == ("self",) else None
+
+
+def looked_up(code: types.CodeType | None) -> tuple[str, ...]:
+    """The names that a function's code looks up, attributes included, and the keys that it and functions in it name.
+
+    Keys are written as they stand: `"['w']"`, `"[0]"`.
+    """
+    return (*code.co_names, *dict.fromkeys(_keys(code))) if code is not None else ()
+
+
+def _keys(code: types.CodeType) -> Iterator[str]:
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _keys(constant)
+        elif type(constant) is int or (isinstance(constant, str) and constant.isidentifier()):
+            yield f"[{constant!r}]"
 
 
 def arguments_after_self(code: types.CodeType | None) -> tuple[str, ...] | None:

@@ -131,12 +131,15 @@ class Scope:
 
     def binds(self, variable: int) -> bool:
         """Whether a variable is an argument of this scope's function, and not only what is so called outside."""
-        call, body = self.call, self.body
+        call, body, equation = self.call, self.body, self.equation
         if variable not in body.inputs:
             return False
         position = body.inputs.index(variable)
         if call is not None and call.captured[position]:
             return False  # it can have a name here too, where a rule tells that it is captured
+        if call is not None and equation is not None and equation.device is not None:
+            if call.captured[position] is False:
+                return True  # an argument on each device, though a pmap may have lost its name
         return body.input_names[position] is not None or (
             call is not None and call.roles[position] in (Role.CARRY, Role.SLICED)
         )

@@ -345,7 +345,8 @@ class Body:
         output_names: where in the returned value each output stands (`"result[0]"`); None where not known.
         closure: the names that the function's code takes from the functions around it (`co_freevars`): an
             upper bound on what it can capture by closure; None where the code was not found.
-        globals: the names that it looks up in its module, attributes included (`co_names`).
+        globals: the names that it looks up in its module, attributes included (`co_names`), and the keys that it
+            names, as `"['w']"`.
         arguments: the names of the function's own arguments; None where it takes any number of them, or where
             the code was not found.
         source: where the function was defined.

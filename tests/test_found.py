@@ -171,3 +171,41 @@ def test_a_pmap_that_a_partial_binds(jitted: bool) -> None:
     found = told(jax.jit(main) if jitted else main, *args)["device"]
     assert found == [True, True, False, False]
     assert captured_names(main, *args, of="device") == ["w", "v"]
+
+
+def test_a_pmap_whose_arguments_have_lost_their_names() -> None:
+    """What stands inside captures the argument, not what the pmap is called with."""
+
+    def main(x: Any, w: Any) -> Any:
+        def device(row: Any, scale: Any = w) -> Any:
+            def step(carry: Any, _: Any) -> Any:
+                return carry * row, None
+
+            return lax.scan(step, scale, None, length=2)[0]
+
+        return jax.pmap(device)(x)
+
+    names = captured_names(main, jnp.arange(8.0), jnp.ones(3), of="step")
+    assert names == (["row"] if jax.__version_info__ < (0, 8) else [None])
+
+
+def test_another_leaf_of_a_captured_tree() -> None:
+    """After differentiation JAX keeps no names: that the code reads a leaf of `p` does not tell which."""
+
+    def main(p: Any) -> Any:
+        def loss(b: Any) -> Any:
+            def local(x: Any) -> Any:
+                return x * p["a"]
+
+            mesh = jax.sharding.Mesh(jax.devices()[:2], ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+            mapped = jax.shard_map(local, mesh=mesh, in_specs=jax.P(), out_specs=jax.P(), check_vma=False)
+            return mapped(b).sum()
+
+        return jax.grad(loss)(p["b"])
+
+    scopes = first_scopes(trace(main, {"a": X, "b": W}))
+    wrong = [
+        capture.name for scope in scopes if scope.body.name == "local" for capture in captures(scope)
+        if capture.name != "p['a']"
+    ]  # fmt: skip
+    assert wrong == []
