@@ -84,8 +84,8 @@ def box(subject: Subject, scope: Scope, position: int, values: Values) -> Box:
     if len(types) > 1:
         label = ported_label(run(head), types, note)
     else:
-        shown = equation.primitive not in WRITERS or equation.results[0] in subject.used_by(scope)
-        label = lines(run(head, types_text(types) if types and shown else None), note)
+        unread = equation.primitive in WRITERS and subject.used_by(scope).isdisjoint(equation.results)
+        label = lines(run(head, types_text(types) if types and not unread else None), note)
     attributes = {"label": label}
     look = Look.EQUATION if equation.results else Look.EFFECT
     if equation.primitive in _HOST:
