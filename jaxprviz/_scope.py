@@ -137,9 +137,9 @@ class Scope:
         position = body.inputs.index(variable)
         if call is not None and call.captured[position]:
             return False  # it can have a name here too, where a rule tells that it is captured
-        if call is not None and equation is not None and equation.device is not None:
-            if call.captured[position] is False:
-                return True  # an argument on each device, though a pmap may have lost its name
+        on_devices = equation is not None and equation.device is not None
+        if call is not None and on_devices and call.captured[position] is False:
+            return True  # an argument on each device, though a pmap may have lost its name
         return body.input_names[position] is not None or (
             call is not None and call.roles[position] in (Role.CARRY, Role.SLICED)
         )

@@ -194,12 +194,12 @@ def test_another_leaf_of_a_captured_tree() -> None:
 
     def main(p: Any) -> Any:
         def loss(b: Any) -> Any:
-            def local(x: Any) -> Any:
-                return x * p["a"]
+            def local(x: Any, y: Any) -> Any:
+                return x * p["a"] * y
 
             mesh = jax.sharding.Mesh(jax.devices()[:2], ("i",), axis_types=(jax.sharding.AxisType.Auto,))
             mapped = jax.shard_map(local, mesh=mesh, in_specs=jax.P(), out_specs=jax.P(), check_vma=False)
-            return mapped(b).sum()
+            return mapped(b, p["a"]).sum()
 
         return jax.grad(loss)(p["b"])
 
