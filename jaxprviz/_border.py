@@ -55,7 +55,8 @@ class Border:
             node = f"d_{box_id(scope.path)}_{at}"
             self._canvas.node(frame, node, door.look, {"label": door.label()}, door.tip)
             self._canvas.door(frame, node)
-            self._canvas.read(value, node, frame, door.captured)
+            captured = door.captured or self._subject.hands_on(scope, scope.body.inputs[at])
+            self._canvas.read(value, node, frame, captured)
             found.append(Wire(node, (node, 0), door.name, door.inner, Look.DOOR, door.line))
         return found
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jaxprviz import _label, _style
 from jaxprviz._graph import Value, Wire
 from jaxprviz._label import bold, grey, plain, run, sized
+from jaxprviz._placement import own_mesh
 from jaxprviz._scope import Scope
 from jaxprviz._spelling import spelled
 from jaxprviz.program import Body, Boundary, Equation, Literal, Role, Source, Type
@@ -73,12 +74,14 @@ def scope_title(scope: Scope) -> str:
     name = (equation.name if single else None) or scope.body.name
     head = run(plain(kind), bold(name) if name else None)
     if equation.device is not None:
-        mesh = equation.device.mesh
+        mesh = own_mesh(scope, equation.device)
+        around = [f"{axis}={size}" for axis, size in equation.device.mesh.axes if axis not in dict(mesh.axes)]
+        at_each = f", at each position of {' × '.join(around)}" if around else ""
         devices = grey(counted(mesh.size, "device"))
         named = [f"{axis}={size}" for axis, size in mesh.axes if axis]
         if not named:
             return run(head, devices)
-        axes = sized(grey(f"{mesh.size} devices: {' × '.join(named)}", 60), _style.SMALL)
+        axes = sized(grey(f"{mesh.size} devices: {' × '.join(named)}{at_each}", 60), _style.SMALL)
         rows = f'<TR><TD ALIGN="LEFT">{head}</TD></TR><TR><TD ALIGN="LEFT">{axes}</TD></TR>'
         return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="1">{rows}</TABLE>'
     steps = dict(equation.params).get("length")

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from jaxprviz import _label, _style
 from jaxprviz._graph import Cluster, Use, Value, Wire
-from jaxprviz._label import bold, grey, sized
+from jaxprviz._label import bold, grey, plain, sized
 from jaxprviz._style import Frame, Line, Look
 from jaxprviz._text import one_line
 
@@ -148,7 +148,7 @@ class Canvas:
         kept: dict[tuple[object, ...], Use] = {}
         for use in self._uses:
             wire = use.wire
-            if uses[wire.key] > WIDE and wire.name is not None:
+            if uses[wire.key] > WIDE and wire.known_as:
                 if wire.key in first and (wire.key, use.node) not in copied:
                     copied.add((wire.key, use.node))
                 first.add(wire.key)
@@ -186,7 +186,8 @@ class Canvas:
         if all(name != node for name, _ in use.cluster.nodes):
             look = wire.look
             colour = {"color": _style.ORANGE} if wire.line is Line.CAPTURED else {}
-            label = f"<{sized(bold(wire.name or ''), _style.TINY)}>"
+            text = bold(wire.name) if wire.name else plain(wire.known_as)
+            label = f"<{sized(text, _style.TINY)}>"
             self.node(
                 use.cluster,
                 node,

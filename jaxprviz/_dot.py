@@ -22,14 +22,14 @@ from jaxprviz._canvas import Canvas
 from jaxprviz._ends import Ends
 from jaxprviz._equations import box, run_label, writes
 from jaxprviz._facts import Capture, Placement
-from jaxprviz._fold import Fold, Item, census
+from jaxprviz._fold import Fold, Item, census, is_plain_call, only_wraps
 from jaxprviz._graph import Cluster, Value, Values, Wire, box_id, read
 from jaxprviz._label import bold, coloured, grey, plain, run
 from jaxprviz._order import Order, ordered
 from jaxprviz._scope import Scope
 from jaxprviz._style import Frame, Line, Look
 from jaxprviz._subject import Subject
-from jaxprviz.program import Body, Boundary, Constant, Equation, Program
+from jaxprviz.program import Boundary, Constant, Equation, Program
 
 LARGE = 1000
 """Constants of at least so many bytes tell their size."""
@@ -70,7 +70,7 @@ class _Drawing:
         The program of a jitted function is one call of it: then the frame is that of the call.
         """
         body = scope.body
-        if not _only_wraps(body):
+        if not only_wraps(body):
             cluster = self._canvas.frame(self._canvas.top, "s", Frame.MAIN)
             self._canvas.title(cluster, run(bold(scope.title())), source_text(body.source))
             self._ends.results(
@@ -79,7 +79,7 @@ class _Drawing:
             return
         child = scope.child(0)
         equation = body.equations[0]
-        if not _is_plain_call(equation) or not self._subject.is_open(child):
+        if not is_plain_call(equation) or not self._subject.is_open(child):
             cluster = self._canvas.frame(self._canvas.top, "s", Frame.NONE)
             self._canvas.title(cluster, "", "")
             self._ends.results(
@@ -258,20 +258,3 @@ _FRAMES: dict[Boundary | None, Frame] = {
     Boundary.UNKNOWN: Frame.UNKNOWN,
     Boundary.NAME: Frame.NAME,
 }
-
-
-def _is_plain_call(equation: Equation) -> bool:
-    """Whether an equation calls one body as it is."""
-    return (
-        equation.boundary is Boundary.CALL
-        and len(equation.calls) == 1
-        and None not in equation.calls[0].inputs
-    )
-
-
-def _only_wraps(body: Body) -> bool:
-    """Whether a body is nothing but one call of a function of the same name, as `jit`'s is."""
-    if len(body.equations) != 1 or body.constants:
-        return False
-    (equation,) = body.equations
-    return bool(equation.calls) and (body.name is None or equation.name == body.name)

@@ -67,7 +67,7 @@ class Ends:
             if len(groups) <= _MAX_ROW or number == 0:
                 self._canvas.door(cluster, node)
             for at, (leaf, type) in zip(positions, leaves, strict=True):
-                found[at] = Wire(node, ("a", at), leaf, type, look)
+                found[at] = Wire(node, ("a", at), leaf, type, Look.UNUSED if dead else Look.ARGUMENT)
         return found
 
     def results(self, scope: Scope, cluster: Cluster, outputs: Sequence[Value]) -> None:
@@ -111,7 +111,7 @@ def _tree_label(name: str | None, word: str, leaves: Sequence[tuple[str | None, 
     shown = leaves if len(leaves) <= _LISTED else leaves[: _LISTED - 1]
     start = len(name or "")
     rows = [
-        sized(run(plain((leaf or "")[start:] or "·", 30), grey(type.short)), _style.SMALL)
+        sized(run(plain((leaf or "")[start:] or "·", 44), grey(type.short)), _style.SMALL)
         for leaf, type in shown
     ]
     if len(leaves) > len(shown):

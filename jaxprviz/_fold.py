@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from jaxprviz._scope import Path, Scope, path_text
-from jaxprviz.program import Boundary, Equation, Program
+from jaxprviz.program import Body, Boundary, Equation, Program
 
 BUDGET = 60
 _KEPT_ENDS = 3
@@ -155,10 +155,31 @@ class _Chooser:
         return kept
 
 
+def is_plain_call(equation: Equation) -> bool:
+    """Whether an equation calls one body as it is."""
+    return (
+        equation.boundary is Boundary.CALL
+        and len(equation.calls) == 1
+        and None not in equation.calls[0].inputs
+    )
+
+
+def only_wraps(body: Body) -> bool:
+    """Whether a body is nothing but one call of a function of the same name, as `jit`'s is."""
+    if len(body.equations) != 1 or body.constants:
+        return False
+    (equation,) = body.equations
+    return bool(equation.calls) and (body.name is None or equation.name == body.name)
+
+
 def _doors(scope: Scope) -> int:
     """The boxes of an open scope beside its equations: its title, its constants, its doors."""
+    parent, equation = scope.parent, scope.equation
+    whole = parent is not None and parent.parent is None and only_wraps(parent.body)
+    if whole and equation is not None and is_plain_call(equation):
+        return 1 + len(scope.body.constants)  # the picture draws it as the program itself
     inputs = min(len(scope.body.inputs), MAX_DOORS) if scope.parent is not None else 0
-    leaving = scope.equation is not None and scope.equation.boundary in _ALL_DOORS
+    leaving = equation is not None and equation.boundary in _ALL_DOORS
     return (
         1 + inputs + len(scope.body.constants) + (min(len(scope.body.outputs), MAX_DOORS) if leaving else 0)
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from jaxprviz import _label, _style
 from jaxprviz._scope import Path, path_text
+from jaxprviz._spelling import spelled
 from jaxprviz._style import Line, Look
 from jaxprviz.program import Atom, Literal, Type
 
@@ -40,6 +41,12 @@ class Wire:
     line: Line = Line.WIRE
     port: str | None = None
     maker: str | None = None
+
+    @property
+    def known_as(self) -> str:
+        """What a second box for the same value says: its name, or what makes it, or its type; it may be empty."""
+        made = f"from {spelled(self.maker)}" if self.maker else None
+        return self.name or made or (self.type.short if self.type else "")
 
     @property
     def tip(self) -> str:

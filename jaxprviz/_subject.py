@@ -12,7 +12,7 @@ from jaxprviz._fold import Fold, Item
 from jaxprviz._scope import Scope
 from jaxprviz._spelling import spelled
 from jaxprviz._words import SILENT, spread_text
-from jaxprviz.program import Equation, Program
+from jaxprviz.program import Boundary, Equation, Program
 
 
 class Subject:
@@ -53,6 +53,22 @@ class Subject:
             atoms = [*body.outputs, *(atom for equation in body.equations for atom in equation.operands)]
             self._used[number] = frozenset(atom for atom in atoms if isinstance(atom, int))
         return self._used[number]
+
+    def hands_on(self, scope: Scope, variable: int) -> bool:
+        """Whether an input of a named scope is one that a scope inside captures: it is not bound here."""
+        equation = scope.equation
+        if equation is None or equation.boundary is not Boundary.NAME:
+            return False
+        for position, inner in enumerate(scope.body.equations):
+            if variable not in inner.operands:
+                continue
+            for number, call in enumerate(inner.calls):
+                child = scope.child(position, number)
+                captured = {capture.position for capture in self.captures(child)}
+                places = [at for at, operand in enumerate(call.inputs) if _reads(inner, operand, variable)]
+                if any(at in captured or self.hands_on(child, child.body.inputs[at]) for at in places):
+                    return True
+        return False
 
     # What the devices do ------------------------------------------------------------------------------------
 
@@ -109,6 +125,10 @@ class Subject:
                     texts.update(dict.fromkeys(found[call.body]))
             found.append(tuple(texts))
         return found
+
+
+def _reads(equation: Equation, operand: int | None, variable: int) -> bool:
+    return operand is not None and equation.operands[operand] == variable
 
 
 def is_collective(equation: Equation) -> bool:
