@@ -120,6 +120,9 @@ def _pytest(venv: Environment, *arguments: str) -> Command:
     return [venv.python, "-m", "pytest", "-q", *arguments]
 
 
+_FEWER = "240"
+"""Random programs of a lane; the main environment tries 2,000."""
+
 _UNIT = ("tests", "--ignore=tests/browser", "-n", "2")
 _NOTEBOOKS = ("notebooks", "--nbval-current-env", "--nbval-cell-timeout=120", "-n", "2", "--dist", "loadfile")
 
@@ -192,7 +195,8 @@ def _jax_lane(jax: str, versions: tuple[pythons.Version, ...]) -> Callable[[Vari
         if isinstance(venv, Outcome):
             return venv
         outcome = Outcome()
-        _run(outcome, "tests", _pytest(venv, *_UNIT, "-m", "not locked"), variables)
+        fewer = {**variables, "JAXPRVIZ_PROGRAMS": _FEWER}
+        _run(outcome, "tests", _pytest(venv, *_UNIT, "-m", "not locked"), fewer)
         _run(outcome, "notebooks", _pytest(venv, "--nbval-lax", *_NOTEBOOKS), variables)
         return outcome
 
