@@ -453,6 +453,8 @@ def source_of(equation: Any, paths: Sequence[str | None] | None = None) -> Sourc
         paths: of one that holds bodies, for each result where it stands in what the function returns that the
             user gave: `"result[0]"`; None where it is not known.
     """
+    if paths is None:
+        return _plain_source_of(equation)
     loop = None
     for code, position in _frames(equation):
         if _owner(code.co_filename) is _Owner.USER:
@@ -462,6 +464,28 @@ def source_of(equation: Any, paths: Sequence[str | None] | None = None) -> Sourc
         if _CONTROL_FLOW in code.co_filename:
             loop = code.co_name
     return None
+
+
+def _plain_source_of(equation: Any) -> Source | None:
+    """`source_of` an equation without bodies: most are, so that this is written for speed."""
+    traceback = equation.source_info.traceback
+    if traceback is None:
+        return None
+    codes, positions = traceback.raw_frames()
+    for place, code in enumerate(codes):
+        owner = _owner(code.co_filename)
+        if owner is not _Owner.JAX:
+            count = len(equation.outvars)
+            return _plain_source(code, positions[place], count) if owner is _Owner.USER else None
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _plain_source(code: types.CodeType, position: int, count: int) -> Source:
+    """Where an equation without bodies was written, with the names of its `count` results."""
+    source, targets = _source(code, position)
+    names = _assigned(targets, None, count, None)
+    return replace(source, assigned=names) if any(names) else source
 
 
 _CONTROL_FLOW = os.path.join(_JAX_FOLDER, "_src", "lax", "control_flow") + os.sep

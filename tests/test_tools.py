@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -12,6 +13,9 @@ from pathlib import Path
 import environment
 import pytest
 import pythons
+import versions
+from counts import counted
+from lane import LANES
 
 pytestmark = pytest.mark.locked
 
@@ -40,7 +44,7 @@ _SPEC.loader.exec_module(make_test)
     ],
 )
 def test_closing_line_of_pytest(line: str, counts: dict[str, int] | None) -> None:
-    assert make_test.counted(line) == counts
+    assert counted(line) == counts
 
 
 def test_failing_command_is_told(capfd: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +56,7 @@ def test_failing_command_is_told(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_lane_without_its_python_is_not_run() -> None:
-    outcome = make_test._lane("none", (), ((3, 99),))
+    outcome = make_test._ready(lambda python: None, ((3, 99),))
     assert (outcome.word, outcome.note) == ("not run", "no Python 3.99 on this machine")
 
 
@@ -133,3 +137,27 @@ def test_environment_is_made_again_when_it_was_moved(
     moved.ensure()
     assert told == ["-r some.lock", "-r some.lock"]
     assert str(moved.folder) in (moved.folder / "bin" / "activate").read_text()
+
+
+def test_the_table_of_versions_has_a_row_for_each_lane() -> None:
+    rows = versions.rows(versions.README.read_text(encoding="utf-8"))
+    assert tuple(rows) == versions.versions()
+    pythons_of = {lane.jax: lane.pythons for lane in LANES}
+    for jax, row in rows.items():
+        _, version, python, *columns, _ = row.split("|")
+        assert version.strip() == jax
+        ran = tuple(map(int, python.strip().split(".")))[:2]
+        assert ran in pythons_of.get(jax, ((3, 11), (3, 12), (3, 13), (3, 14)))
+        assert all("run" in column and "FAIL" not in column for column in columns)
+
+
+def test_each_lane_is_pinned() -> None:
+    for lane in LANES:
+        pins = [line for line in lane.file.read_text().splitlines() if not line.startswith("#")]
+        assert f"jax=={lane.jax}" in pins
+        assert [pin for pin in pins if not re.fullmatch(r"[\w.-]+==[\w.]+( ; .+)?", pin)] == []
+
+
+def test_the_table_of_versions_is_written_between_its_marks() -> None:
+    found = {version: f"| {version} | 3.12.1 | 1 run | 1 run |\n" for version in versions.versions()}
+    assert versions.rows(f"before\n{versions.table(found)}after\n") == found

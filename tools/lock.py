@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 
 import environment
+import lane
 import pythons
 
-_LANES = environment.ROOT / "tools" / "lanes"
 _UV = environment.Environment(environment.ROOT / ".lanes" / "uv", ("uv",), project=False)
 
 _HEAD = """\
@@ -54,13 +54,13 @@ def main() -> None:
     more = tuple(sys.argv[1:])
     oldest = pythons.text(pythons.OLDEST)
     extras = ("--extra", "lab", "--extra", "export")
-    one_jax = str(_LANES / "locked.in")
+    one_jax = str(lane.FOLDER / "locked.in")
     _compile(
         environment.LOCK, "pyproject.toml", one_jax, python=oldest, extra=(*extras, "--extra", "test", *more)
     )
-    for name, python in (("jax-0.7.2", oldest), ("jax-0.12.0.1", "3.12")):
-        sources = (str(_LANES / "lane.in"), str(_LANES / f"{name}.in"))
-        _compile(_LANES / f"{name}.txt", *sources, python=python, extra=more)
+    for one in lane.LANES:
+        sources = map(str, one.sources)
+        _compile(one.file, *sources, python=pythons.text(min(one.pythons)), extra=more)
     with tempfile.TemporaryDirectory() as folder:
         lab = Path(folder, "lab.txt")
         _compile(lab, "pyproject.toml", python=oldest, extra=(*extras, "--constraint", str(environment.LOCK)))

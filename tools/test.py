@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -22,14 +21,12 @@ from pathlib import Path
 
 import browser
 import pythons
+from counts import counted
 from environment import LOCK, MAIN, ROOT, Environment, SetupError
+from lane import FOLDER, LANES, Lane
 
-_LANES = ROOT / "tools" / "lanes"
 _LIMIT = 900
 """Seconds that one command may take."""
-
-_COUNTS = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
-_SUMMARY = re.compile(r"^=* ?(?:\d+ \w+, )*\d+ \w+ in [\d.]+s\b")
 
 Variables = dict[str, str]
 Command = list[str | Path]
@@ -72,13 +69,6 @@ class Step:
     name: str
     about: str
     run: Callable[[Variables], Outcome]
-
-
-def counted(line: str) -> dict[str, int] | None:
-    """The numbers in pytest's closing line; None for any other line."""
-    if not _SUMMARY.match(line):
-        return None
-    return {name.replace("errors", "error"): int(number) for number, name in _COUNTS.findall(line)}
 
 
 def _run(outcome: Outcome, about: str, command: Command, variables: Variables) -> None:
@@ -124,6 +114,10 @@ _FEWER = "240"
 """Random programs of a lane; the main environment tries 2,000."""
 
 _UNIT = ("tests", "--ignore=tests/browser", "-n", "2")
+_OF_PROGRAMS = tuple(
+    f"tests/test_{name}.py" for name in ("bars", "captures", "cases", "placement", "primitives", "same")
+)
+"""The tests of what is found out about programs."""
 _NOTEBOOKS = ("notebooks", "--nbval-current-env", "--nbval-cell-timeout=120", "-n", "2", "--dist", "loadfile")
 
 
@@ -159,17 +153,15 @@ def _browser(variables: Variables) -> Outcome:
     return outcome
 
 
-def _lane(
-    name: str, install: tuple[str | Path, ...], versions: tuple[pythons.Version, ...]
+def _ready(
+    make: Callable[[pythons.Python], Environment], versions: tuple[pythons.Version, ...]
 ) -> Environment | Outcome:
-    """A lane's environment, ready; or the outcome that says that its Python is not here."""
+    """A lane's environment, installed; or the outcome that says that its Python is not here."""
     found = pythons.find(versions)
     if found is None:
         wanted = " or ".join(pythons.text(version) for version in versions)
         return Outcome(missing=f"no Python {wanted} on this machine")
-    files = tuple(part for part in install if isinstance(part, Path))
-    told = tuple(str(part.relative_to(ROOT)) if isinstance(part, Path) else part for part in install)
-    venv = Environment(ROOT / ".lanes" / f"{name}-py{pythons.text(found.version)}", told, files)
+    venv = make(found)
     venv.ensure(found)
     return venv
 
@@ -179,7 +171,14 @@ def _locked_lane(variables: Variables) -> Outcome:
     here = pythons.ask(MAIN.python)
     assert here is not None
     versions = ((3, 13), (3, 12), (3, 14)) if here.version == (3, 11) else ((3, 11),)
-    venv = _lane("locked", ("--constraint", LOCK, "--requirement", _LANES / "lane.in"), versions)
+    lane = FOLDER / "lane.in"
+    told = ("--constraint", str(LOCK.relative_to(ROOT)), "--requirement", str(lane.relative_to(ROOT)))
+
+    def locked(python: pythons.Python) -> Environment:
+        folder = ROOT / ".lanes" / f"locked-py{pythons.text(python.version)}"
+        return Environment(folder, told, (LOCK, lane))
+
+    venv = _ready(locked, versions)
     if isinstance(venv, Outcome):
         return venv
     outcome = Outcome()
@@ -187,11 +186,19 @@ def _locked_lane(variables: Variables) -> Outcome:
     return outcome
 
 
-def _jax_lane(jax: str, versions: tuple[pythons.Version, ...]) -> Callable[[Variables], Outcome]:
+def _constants(variables: Variables) -> Outcome:
+    """What JAX prepares to make its default: array constants stand as literals in the equations."""
+    outcome = Outcome()
+    command = _pytest(MAIN, *_OF_PROGRAMS, "-n", "2", "-m", "not locked")
+    _run(outcome, "tests", command, {**variables, "JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS": "1"})
+    return outcome
+
+
+def _jax_lane(lane: Lane) -> Callable[[Variables], Outcome]:
     """The tests, and every notebook with its assertions alone: pictures differ from JAX to JAX."""
 
     def run(variables: Variables) -> Outcome:
-        venv = _lane(f"jax-{jax}", ("--requirement", _LANES / f"jax-{jax}.txt"), versions)
+        venv = _ready(lane.environment, lane.pythons)
         if isinstance(venv, Outcome):
             return venv
         outcome = Outcome()
@@ -210,10 +217,8 @@ STEPS = (
     Step("notebooks", "every notebook run again, its outputs compared", _notebooks),
     Step("browser", "JupyterLab in Chromium", _browser),
     Step("locked", "the notebooks again with another Python", _locked_lane),
-    Step(
-        "colab", "JAX 0.7.2 and Colab's versions around it", _jax_lane("0.7.2", ((3, 11), (3, 12), (3, 13)))
-    ),
-    Step("newest", "JAX 0.12.0.1", _jax_lane("0.12.0.1", ((3, 12), (3, 13), (3, 14)))),
+    Step("constants", "array constants as literals in the equations", _constants),
+    *(Step(lane.name, lane.about, _jax_lane(lane)) for lane in LANES),
 )
 
 
