@@ -74,7 +74,7 @@ class _Hoisting:
         self._types: dict[Key, Type] = {}
         self._constants: dict[Key, Constant] = {}
         self._closed: dict[int, int] = {}
-        self._passed: dict[tuple[int, tuple[Item, ...], bool], int] = {}
+        self._passed: dict[tuple[int, tuple[Item, ...]], int] = {}
 
     def program(self) -> Program:
         closed = _closed_bodies(self._old)
@@ -202,20 +202,16 @@ class _Hoisting:
     ) -> Call:
         open = self._open[call.body]
         known = _captured_when_passed(equation, call, open.body)
-        padded = self._is_padded(equation, call, segment, order, length)
         role = Role.CONST if equation.primitive in _CONST_ROLES else Role.OPERAND
-        uses = open.uses
         captured: list[bool | None] = []
         for hoists, item in (*order, *((False, place) for place in range(length, len(call.captured)))):
             if not hoists:
-                old = call.captured[int(item)]  # pyright: ignore[reportArgumentType]
-                read = open.body.inputs[int(item)] in uses  # pyright: ignore[reportArgumentType]
-                captured.append(None if padded and read else old)
+                captured.append(call.captured[int(item)])  # pyright: ignore[reportArgumentType]
             else:
-                captured.append((None if padded else known) if item in open.arrays else False)
+                captured.append(known if item in open.arrays else False)
         places = tuple(segment.start + place for place in range(len(order)))
         return Call(
-            self._as_passed(call.body, order, length, padded),
+            self._as_passed(call.body, order, length),
             call.label,
             (*places, *inputs[length:]),
             call.outputs,
@@ -226,27 +222,9 @@ class _Hoisting:
             ),
         )
 
-    def _is_padded(
-        self, equation: Equation, call: Call, segment: _Segment, order: tuple[Item, ...], length: int
-    ) -> bool:
-        """Whether JAX puts what other branches capture in front of what this one does; its names are then lost."""
-        others = [
-            equation.calls[position] for position in segment.calls if equation.calls[position] is not call
-        ]
-        if not others or equation.transforms or _keeps_names(self._old):
-            return False
-        read = (self._captured_of(other, order, length) for other in others)
-        return any(read) and any(hoists for hoists, _ in order)
-
-    def _captured_of(self, call: Call, order: tuple[Item, ...], length: int) -> bool:
-        """Whether a branch reads any of these captured inputs."""
-        open = self._open[call.body]
-        uses = open.uses
-        return bool(open.arrays) or any(variable in uses for variable in open.body.inputs[:length])
-
-    def _as_passed(self, number: int, order: tuple[Item, ...], length: int, padded: bool = False) -> int:
+    def _as_passed(self, number: int, order: tuple[Item, ...], length: int) -> int:
         """The number of the body that has these captured inputs."""
-        key = (number, order, padded)
+        key = (number, order)
         if key not in self._passed:
             open = self._open[number]
             body, types = open.body, list(open.body.types)
@@ -271,8 +249,7 @@ class _Hoisting:
                         body,
                         types=tuple(types),
                         inputs=(*inputs, *body.inputs[length:]),
-                        input_names=(None,) * len(names) if padded else names,
-                        output_names=(None,) * len(body.outputs) if padded else body.output_names,
+                        input_names=names,
                     )
                 )
             )
@@ -296,11 +273,6 @@ def _closed_bodies(program: Program) -> set[int]:
             if not _segments(equation, frozenset()):
                 found.update(call.body for call in equation.calls)
     return found
-
-
-def _keeps_names(program: Program) -> bool:
-    """Whether JAX kept the names of branches that it gave the operands of others: up to 0.7."""
-    return tuple(map(int, program.jax.split(".")[:2])) < (0, 8)
 
 
 def _in_order(program: Program) -> Program:

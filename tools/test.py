@@ -110,14 +110,17 @@ def _pytest(venv: Environment, *arguments: str) -> Command:
     return [venv.python, "-m", "pytest", "-q", *arguments]
 
 
-_FEWER = "240"
-"""Random programs of a lane; the main environment tries 2,000."""
-
 _UNIT = ("tests", "--ignore=tests/browser", "-n", "2")
 _OF_PROGRAMS = tuple(
     f"tests/test_{name}.py" for name in ("bars", "captures", "cases", "placement", "primitives", "same")
 )
 """The tests of what is found out about programs."""
+
+_OF_LANES = (
+    *_OF_PROGRAMS,
+    *(f"tests/test_{name}.py" for name in ("check", "explore", "found", "json", "trace", "values")),
+)
+"""The tests of what differs from JAX to JAX."""
 _NOTEBOOKS = ("notebooks", "--nbval-current-env", "--nbval-cell-timeout=120", "-n", "2", "--dist", "loadfile")
 
 
@@ -202,8 +205,7 @@ def _jax_lane(lane: Lane) -> Callable[[Variables], Outcome]:
         if isinstance(venv, Outcome):
             return venv
         outcome = Outcome()
-        fewer = {**variables, "JAXPRVIZ_PROGRAMS": _FEWER}
-        _run(outcome, "tests", _pytest(venv, *_UNIT, "-m", "not locked"), fewer)
+        _run(outcome, "tests", _pytest(venv, *_OF_LANES, "-n", "2", "-m", "not locked"), variables)
         _run(outcome, "notebooks", _pytest(venv, "--nbval-lax", *_NOTEBOOKS), variables)
         return outcome
 
