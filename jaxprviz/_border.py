@@ -265,9 +265,10 @@ class Border:
         label = run(plain(f"what {name} holds in the end"), grey(type.short))
         self._canvas.node(cluster, node, Look.JOIN, {"label": f"<{label}>"}, f"{name} in the end")
         self._canvas.read(ref, node, cluster)
-        for use in self._canvas.users(ref):
-            if use != node:
-                self._canvas.hide(use, node)
+        above = [inner.lowest() for inner in cluster.clusters]
+        for box in dict.fromkeys((*self._canvas.users(ref), *above)):
+            if box != node:
+                self._canvas.hide(box, node)
         return Wire(node, (node, 0), scope.name(variable), type)
 
     def _loose(

@@ -72,7 +72,8 @@ def scope_title(scope: Scope) -> str:
     single = len(equation.calls) == 1
     kind = spelled(equation.primitive) if single else call.label
     name = (equation.name if single else None) or scope.body.name
-    head = run(plain(kind), bold(name) if name else None)
+    backward = backward_text(equation)
+    head = run(plain(kind), bold(name) if name else None, grey(backward) if backward else None)
     if equation.device is not None:
         mesh = own_mesh(scope, equation.device)
         around = [f"{axis}={size}" for axis, size in equation.device.mesh.axes if axis not in dict(mesh.axes)]
@@ -87,10 +88,8 @@ def scope_title(scope: Scope) -> str:
     steps = dict(equation.params).get("length")
     unknown = "wiring unknown" if equation.boundary is Boundary.UNKNOWN else None
     grid = grid_text(equation)
-    backward = backward_text(equation)
     return run(
         head,
-        grey(backward) if backward else None,
         grey(f"{steps} steps") if steps else None,
         grey(grid) if grid else None,
         grey(unknown) if unknown else None,
@@ -98,9 +97,8 @@ def scope_title(scope: Scope) -> str:
 
 
 def backward_text(equation: Equation) -> str | None:
-    """`backward`: that a named scope is what differentiation made of it; None for any other equation."""
-    made = equation.boundary is Boundary.NAME and "transpose" in equation.transforms
-    return "backward" if made else None
+    """`backward`: that an equation is what differentiation made to send cotangents back; None for any other."""
+    return "backward" if "transpose" in equation.transforms else None
 
 
 def grid_text(equation: Equation) -> str | None:

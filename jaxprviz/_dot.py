@@ -27,6 +27,7 @@ from jaxprviz._graph import Cluster, Value, Values, Wire, box_id, read
 from jaxprviz._label import bold, coloured, grey, plain, run
 from jaxprviz._order import Order, ordered
 from jaxprviz._scope import Scope
+from jaxprviz._spelling import spelled
 from jaxprviz._style import Frame, Line, Look
 from jaxprviz._subject import Subject
 from jaxprviz.program import Boundary, Constant, Equation, Program
@@ -187,7 +188,12 @@ class _Drawing:
             port = f"o{number}" if ported else None
             name = scope.name(variable)
             values[variable] = Wire(
-                node, (node, number), name, scope.body.types[variable], port=port, maker=equation.primitive
+                node,
+                (node, number),
+                name,
+                scope.body.types[variable],
+                port=port,
+                maker=_MADE_BY.get(equation.primitive, equation.primitive),
             )
 
     def _opened(self, scope: Scope, cluster: Cluster, position: int, values: Values) -> None:
@@ -199,7 +205,7 @@ class _Drawing:
             outer = self._canvas.frame(cluster, f"g_{box_id(scope.path, position)}", Frame.GROUP)
             self._canvas.title(
                 outer,
-                run(plain(equation.primitive), bold(equation.name) if equation.name else None),
+                run(plain(spelled(equation.primitive)), bold(equation.name) if equation.name else None),
                 equation_tip(equation),
             )
         captured = {
@@ -251,6 +257,9 @@ class _Drawing:
             )
         return frame
 
+
+_MADE_BY: dict[str, str] = {"get": "read"}
+"""What is said of a value without a name that one of these primitives makes."""
 
 _FRAMES: dict[Boundary | None, Frame] = {
     Boundary.CALL: Frame.CALL,

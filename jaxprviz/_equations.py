@@ -161,7 +161,7 @@ def _writes(verb: str, number: str) -> Callable[[Scope, Equation, Values], str]:
 
 def _host(scope: Scope, equation: Equation, values: Values) -> str:
     """`io_callback save  on the host, in order`."""
-    ordered = dict(equation.params).get("ordered") == "True"
+    ordered = any("Ordered" in effect for effect in equation.effects)
     named = equation.name if equation.primitive != "debug_print" else None
     text = dict(equation.params).get("fmt") if equation.primitive == "debug_print" else None
     return run(
