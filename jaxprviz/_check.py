@@ -138,7 +138,7 @@ def _claims(run: Observation) -> Iterator[Claim]:
     stack = [Scope.root(run.program)]
     while stack:
         scope = stack.pop()
-        yield from _border_claims(run, scope)
+        yield from _border_claims(run, scope, facts)
         yield from _capture_claims(run, scope)
         yield from _spread_claims(run, scope, facts)
         stack.extend(reversed(tuple(scope.children())))
@@ -147,25 +147,32 @@ def _claims(run: Observation) -> Iterator[Claim]:
 # --- what crosses a border ----------------------------------------------------------------------------------
 
 
-def _border_claims(run: Observation, scope: Scope) -> Iterator[Claim]:
-    """That each device holds, of what enters and leaves a device scope, the part that is claimed."""
+def _border_claims(run: Observation, scope: Scope, facts: Flow) -> Iterator[Claim]:
+    """That each device holds, of what enters and leaves a device scope, the part that is claimed.
+
+    Of an array whose copies may differ, since an unchecked scope made them, it is only asked for.
+    """
     placed, parent, equation = placement(scope), scope.parent, scope.equation
     if placed is None or parent is None or equation is None:
         return
+    outside = facts.of(parent)
     for crossing in placed.entering:
         atom = equation.operands[crossing.position]
-        yield _border_claim(run, scope, crossing, atom, _atom_text(parent, atom))
+        unequal = isinstance(atom, int) and bool(outside[atom].unequal)
+        yield _border_claim(run, scope, crossing, atom, _atom_text(parent, atom), unequal)
     for crossing in placed.leaving:
         result = equation.results[crossing.position]
         name = result_name(parent, result) or _atom_text(parent, result)
-        yield _border_claim(run, scope, crossing, result, f"{name} (result)")
+        yield _border_claim(run, scope, crossing, result, f"{name} (result)", bool(outside[result].unequal))
 
 
-def _border_claim(run: Observation, scope: Scope, crossing: Crossing, outer: Atom, name: str) -> Claim:
+def _border_claim(
+    run: Observation, scope: Scope, crossing: Crossing, outer: Atom, name: str, unequal: bool
+) -> Claim:
     layout = crossing.layout.manual
 
     def claim(outcome: Outcome, note: str = "") -> Claim:
-        says = layout_text(crossing.layout)
+        says = layout_text(crossing.layout) + ("; copies may differ" if unequal else "")
         return Claim(path_text(scope.path), boundary_text(scope), one_line(name), says, outcome, note)
 
     if crossing.layout.spec is None:
@@ -191,7 +198,7 @@ def _border_claim(run: Observation, scope: Scope, crossing: Crossing, outer: Ato
             part = _part(array, layout, own)
             if part is None or part.size != block.size or not _same(part.reshape(block.shape), block):
                 return claim(
-                    Outcome.FAILS,
+                    Outcome.OTHERWISE if unequal else Outcome.FAILS,
                     f"on device {_position_text(layout, own)}: {_short(block)}, not {_short(part)}",
                 )
             weak = weak and _parts_are_equal(array, layout)

@@ -172,7 +172,7 @@ def _placement_sections(scopes: Sequence[Scope], spreads: Flow) -> Iterator[tupl
         if around:
             over += f", at each position of {axes_text(equation.device.mesh, tuple(around))}"
         title = f"What {boundary_text(scope)} asks for over {over}"
-        entering = [_entering_line(scope, crossing) for crossing in placed.entering]
+        entering = [_entering_line(scope, crossing, spreads) for crossing in placed.entering]
         leaving = [_leaving_line(scope, crossing, spreads) for crossing in placed.leaving]
         inside = _inside_lines([inner for inner in scopes if _device_scope(inner) == scope.path], spreads)
         yield title, [*_listed([*entering, *leaving]), *inside]
@@ -361,7 +361,7 @@ def _argument(scope: Scope, atom: Atom) -> int | None:
     return None
 
 
-def _entering_line(scope: Scope, crossing: Crossing) -> str:
+def _entering_line(scope: Scope, crossing: Crossing, spreads: Flow) -> str:
     equation, parent = scope.equation, scope.parent
     assert equation is not None
     assert parent is not None
@@ -378,7 +378,9 @@ def _entering_line(scope: Scope, crossing: Crossing) -> str:
         else ""
     )
     arrives = _arrival_words(parent, atom, crossing.layout)
-    return f"{outer} {crossing.layout.type.short}{kind}: {arrives}{_layout_words(scope, crossing)}."
+    unequal = isinstance(atom, int) and spreads.of(parent)[atom].unequal
+    copies = "; the copies may differ" if unequal else ""
+    return f"{outer} {crossing.layout.type.short}{kind}: {arrives}{_layout_words(scope, crossing)}{copies}."
 
 
 def _arrival_words(parent: Scope, atom: Atom, layout: Layout) -> str:

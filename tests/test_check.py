@@ -77,9 +77,8 @@ def test_equal_parts_do_not_tell() -> None:
 def test_copies_that_differ_are_found() -> None:
     """`out_axes=None` promises copies; here each device has another value."""
     report = check(jax.pmap(lambda x: x * 2, out_axes=None), X)
-    assert not report
-    (claim,) = report.failed
-    assert (claim.variable, claim.says) == ("result (result)", "copied whole to 4 devices")
+    (claim,) = [claim for claim in report.claims if claim.outcome is Outcome.OTHERWISE and claim.path]
+    assert (claim.variable, claim.says) == ("result (result)", "copied whole to 4 devices; copies may differ")
     assert claim.note.startswith("on device ")
 
 

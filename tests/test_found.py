@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
+from jaxprviz import explain
 from jaxprviz._captures import captures, first_scopes, is_captured
+from jaxprviz._check import Outcome, check
 from jaxprviz._pmap import fold_pmaps
 from jaxprviz._trace import trace
 
@@ -152,6 +154,28 @@ def test_one_cond_in_two_places_is_one_body() -> None:
 
     names = [body.name for body in trace(main, X).bodies]
     assert sorted(name for name in names if name in ("yes", "no")) == ["no", "yes"]
+
+
+# --- copies that differ --------------------------------------------------------------------------------------
+
+
+def test_copies_that_nobody_checked() -> None:
+    """What an unchecked scope returns as one is another thing on each device: that is no claim of ours."""
+    mesh = jax.sharding.Mesh(jax.devices()[:2], ("a",), axis_types=(jax.sharding.AxisType.Auto,))
+
+    def mapped(fn: Any, into: Any, out: Any) -> Any:
+        return jax.shard_map(fn, mesh=mesh, in_specs=into, out_specs=out, check_vma=False)
+
+    def main(x: Any) -> Any:
+        y = mapped(lambda w: w + w, jax.P("a"), jax.P())(x)
+        return mapped(lambda v: v * 2, jax.P(), jax.P("a"))(y)
+
+    report = check(main, jnp.arange(8.0))
+    found = [(claim.variable, claim.says, claim.outcome) for claim in report.claims if "copied" in claim.says]
+    asked = "copied whole to 2 devices; copies may differ"
+    assert found == [("y (result)", asked, Outcome.OTHERWISE), ("y", asked, Outcome.OTHERWISE)]
+    lines = [line for line in explain(main, jnp.arange(8.0)).splitlines() if "called v" in line]
+    assert [line.endswith("the copies may differ.") for line in lines] == [True]
 
 
 # --- pmap ---------------------------------------------------------------------------------------------------

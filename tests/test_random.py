@@ -25,7 +25,7 @@ from jaxprviz._pmap import fold_pmaps
 from jaxprviz._render import render
 from jaxprviz.errors import RunError, TraceError
 
-PROGRAMS = int(os.environ.get("JAXPRVIZ_PROGRAMS", "2000"))
+PROGRAMS = int(os.environ.get("JAXPRVIZ_PROGRAMS", "160"))
 SEED = int(os.environ.get("JAXPRVIZ_SEED", "0"))
 PARTS = 16
 """The programs are drawn in so many tests, for several processes to share."""
@@ -111,7 +111,7 @@ def test_random_programs(part: int) -> None:
         ),
         phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
     )
-    @hypothesis.given(programs())
+    @hypothesis.given(programs(run=RUN, drawn=RENDERED))
     def holds(generated: Generated) -> None:
         check_program(generated, tally)
 
@@ -137,7 +137,7 @@ def check_program(generated: Generated, tally: properties.Tally) -> None:
     tally.pieces.update(set(generated.pieces))
     check_view(generated, program, jaxpr, tally)
     assert same_program(program, trace(fn, *args))
-    if tally.programs % RUN == 0:
+    if generated.run:
         check_run(fn, args, tally)
 
 
@@ -167,7 +167,7 @@ def check_view(generated: Generated, program: Any, jaxpr: Any, tally: properties
     assert draw(folded).dot == figure.dot
     properties.check_dot(figure.dot)
     assert explain(folded)
-    if tally.programs % RENDERED == 0:
+    if generated.drawn:
         assert b"</svg>" in render(figure.dot)
 
 

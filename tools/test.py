@@ -110,7 +110,7 @@ def _pytest(venv: Environment, *arguments: str) -> Command:
     return [venv.python, "-m", "pytest", "-q", *arguments]
 
 
-_UNIT = ("tests", "--ignore=tests/browser", "-n", "2")
+_UNIT = ("tests", "--ignore=tests/browser", "-n", "2", "--dist", "worksteal")
 _OF_PROGRAMS = tuple(
     f"tests/test_{name}.py" for name in ("bars", "captures", "cases", "placement", "primitives", "same")
 )

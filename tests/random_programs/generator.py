@@ -1145,9 +1145,10 @@ _SHAPES: tuple[Shape, ...] = ((8,), (4,), (8, 4), (4, 4), (4, 8), (8, 8), (2, 4,
 
 
 @st.composite
-def programs(draw: Callable[[Any], Any], largest: int = 6) -> Generated:
-    """Programs of up to `largest` pieces."""
+def programs(draw: Callable[[Any], Any], largest: int = 6, run: int = 10, drawn: int = 20) -> Generated:
+    """Programs of up to `largest` pieces, one in `run` to be run and one in `drawn` to be rendered."""
     writer = _Writer(draw)
+    to_be_run, to_be_drawn = writer.chance(100 // run), writer.chance(100 // drawn)
     module, main = _Frame(), _Frame()
     main.parent = module
     constants = []
@@ -1208,5 +1209,11 @@ def programs(draw: Callable[[Any], Any], largest: int = 6) -> Generated:
     function = Function("main", tuple(parameters), tuple(main.statements), result)
     partly = "partly manual shard_map" in writer.pieces
     return Generated(
-        function, tuple(constants), writer.meshes, partly or writer.chance(30), tuple(writer.pieces)
+        function,
+        tuple(constants),
+        writer.meshes,
+        partly or writer.chance(30),
+        to_be_run,
+        to_be_drawn,
+        tuple(writer.pieces),
     )

@@ -174,6 +174,8 @@ class Generated:
         constants: lines of the module that make arrays and numbers.
         meshes: the meshes of the module.
         jitted: whether `main` is jitted.
+        run: whether it is to be run, too.
+        drawn: whether it is to be rendered, too.
         pieces: what it is made of.
     """
 
@@ -181,6 +183,8 @@ class Generated:
     constants: tuple[Assign, ...]
     meshes: tuple[MeshText, ...]
     jitted: bool
+    run: bool = False
+    drawn: bool = False
     pieces: tuple[str, ...] = field(default=(), compare=False)
 
     def source(self) -> str:
@@ -194,6 +198,11 @@ class Generated:
     def __repr__(self) -> str:
         shapes = ", ".join(f"{leaf.name}: {leaf.shape}" for leaf in self.main.leaves)
         return f"\n{self.source()}# {'jit of ' if self.jitted else ''}main with {shapes}\n"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """How Hypothesis prints it: as the program that it is."""
+        del cycle
+        printer.text(repr(self))
 
     def build(self) -> tuple[Any, tuple[Any, ...]]:
         """The function and its arguments."""
