@@ -174,9 +174,9 @@ def check_view(generated: Generated, program: Any, jaxpr: Any, tally: properties
 def check_tally(tally: properties.Tally) -> None:
     """That the programs were of all sorts, and that little was unknown."""
     refused = sum(tally.refused.values())
-    assert refused <= tally.programs // 20, tally.refused
+    assert refused <= 2 + tally.programs // 20, tally.refused
     if tally.programs >= RARE:
         wanted = tally.programs // RARE
         assert [piece for piece in OFTEN if tally.pieces[piece] < wanted] == []
     plain, unknown = tally.inputs["plain known"], tally.inputs["plain unknown"]
-    assert unknown <= (plain + unknown) // 100, tally.inputs
+    assert unknown <= 2 + (plain + unknown) // 100, tally.inputs
