@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,12 +17,12 @@ from jaxprviz._captures import captures
 from jaxprviz._facts import Capture, Crossing, Ground, Layout, Spread
 from jaxprviz._flow import Flow, flow
 from jaxprviz._grid import Bounds, bounds_of, parts_text
+from jaxprviz._observe import FILLED, Observation, observe
 from jaxprviz._placement import placement, places
 from jaxprviz._run import Position
 from jaxprviz._scope import Scope, path_text
 from jaxprviz._text import one_line
-from jaxprviz._values import Observation, observe
-from jaxprviz._words import boundary_text, layout_text, result_name, spread_text, title_of
+from jaxprviz._words import boundary_text, bytes_text, layout_text, result_name, spread_text, title_of
 from jaxprviz.program import Atom, Literal
 
 
@@ -108,11 +109,13 @@ class Report:
 
 
 def check(fn: Callable[..., Any], /, *args: Any, run_effects: bool = False, **kwargs: Any) -> Report:
-    """Runs a function once and compares each claim about its device scopes with what JAX really made.
+    """Runs a function and compares each claim about its device scopes with what JAX really made.
 
     Claimed, by `explain` and by the pictures, is how each variable enters and leaves a device scope (copied whole,
     or which part each device holds), which values are the same on every device, and that a captured variable
-    is the one that was bound outside.  Values are compared bit for bit.
+    is the one that was bound outside; also how arguments and results lie over devices.  Values are compared bit for
+    bit.  To see how JAX lays the results, what a jit holds may be run once more as a whole: only where the
+    program does not print or call the host.
 
     Args:
         fn: a function, as for `draw`.
@@ -134,7 +137,7 @@ def check(fn: Callable[..., Any], /, *args: Any, run_effects: bool = False, **kw
 
 def _claims(run: Observation) -> Iterator[Claim]:
     facts = flow(run.program)
-    yield from _result_claims(run)
+    yield from _array_claims(run)
     stack = [Scope.root(run.program)]
     while stack:
         scope = stack.pop()
@@ -181,29 +184,35 @@ def _border_claim(
         return claim(Outcome.NOT_SEEN, "it is a number inside, or the wiring is not known")
     inner = run.steps(scope, crossing.inside)
     if inner is None:
-        return claim(
-            Outcome.NOT_SEEN, run.missing(scope) if run.record(scope) is None else "its values are no numbers"
-        )
+        return claim(Outcome.NOT_SEEN, run.missing(scope, crossing.inside))
     wholes = _wholes(run, scope, outer)
     if wholes is None:
-        return claim(Outcome.NOT_SEEN, "JAX keeps no array of it: nothing reads it")
+        return claim(Outcome.NOT_SEEN, "JAX keeps no array of it")
     weak = True
     for device, steps in sorted(inner.items()):
         around = device[: len(device) - len(layout.mesh.axes)]
         own = device[len(around) :]
         whole = wholes.get(around, ())
-        if len(whole) != len(steps):
-            return claim(Outcome.NOT_SEEN, "the caller's array was recorded another number of times")
-        for array, block in zip(whole, steps, strict=True):
+        if not whole:
+            return claim(Outcome.NOT_SEEN, "the caller's array was not recorded")
+        # Each run of the caller runs the scope once; of one of the two fewer runs may be kept.
+        for array, block in zip(whole, steps, strict=False):
             part = _part(array, layout, own)
-            if part is None or part.size != block.size or not _same(part.reshape(block.shape), block):
+            if part is None or not _is_block(part, block, crossing):
                 return claim(
                     Outcome.OTHERWISE if unequal else Outcome.FAILS,
                     f"on device {_position_text(layout, own)}: {_short(block)}, not {_short(part)}",
                 )
             weak = weak and _parts_are_equal(array, layout)
     split = any(layout.spec or ())
-    return claim(Outcome.WEAK if weak and split and inner else Outcome.HOLDS)
+    return claim(Outcome.WEAK if weak and split else Outcome.HOLDS)
+
+
+def _is_block(part: np.ndarray, block: np.ndarray, crossing: Crossing) -> bool:
+    """Whether what a device holds is the part that it is said to hold, in the shapes that are told."""
+    local, inner = crossing.layout.manual.local, crossing.inner.shape
+    told = local is not None and part.shape[: len(local)] == local and block.shape[: len(inner)] == inner
+    return told and part.size == block.size and _same(part.reshape(block.shape), block)
 
 
 def _wholes(run: Observation, scope: Scope, outer: Atom) -> Mapping[Position, Sequence[np.ndarray]] | None:
@@ -220,17 +229,19 @@ def _wholes(run: Observation, scope: Scope, outer: Atom) -> Mapping[Position, Se
 
 
 def _host(value: Any) -> np.ndarray:
-    """An array on the host; a Python number is what JAX makes of it."""
-    return np.asarray(value if hasattr(value, "dtype") else jnp.asarray(value))
+    """An array on the host; a Python number is what JAX makes of it, keys are their numbers."""
+    array = value if hasattr(value, "dtype") else jnp.asarray(value)
+    is_key = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(array) if is_key else array)
 
 
 def _part(array: np.ndarray, layout: Layout, device: Position) -> np.ndarray | None:
     """The part of an array that a device is said to hold."""
     blocks, parts = layout.block(device), layout.parts
-    if blocks is None or parts is None or array.ndim != len(parts):
+    if blocks is None or parts is None or array.ndim < len(parts):
         return None
     index = []
-    for size, block, count in zip(array.shape, blocks, parts, strict=True):
+    for size, block, count in zip(array.shape, blocks, parts, strict=False):  # the numbers of a key come last
         length = size // count
         index.append(slice(None) if block is None else slice(block * length, (block + 1) * length))
     return array[tuple(index)]
@@ -248,41 +259,66 @@ def _position_text(layout: Layout, device: Position) -> str:
     return ", ".join(f"{name}={index}" if name else str(index) for name, index in named)
 
 
-# --- what the program returns -------------------------------------------------------------------------------
+# --- what the program takes and returns ---------------------------------------------------------------------
 
 
-def _result_claims(run: Observation) -> Iterator[Claim]:
-    """That the results lie as their types say, and as the program asks for."""
+def _array_claims(run: Observation) -> Iterator[Claim]:
+    """That arguments and results lie as their types say, and as the program asks for."""
+    body = run.program.main
+    yield from _lying_claims(run, body.inputs, body.input_names, lambda: run.leaves, "argument")
+    yield from _lying_claims(run, body.outputs, body.output_names, run.results, "result")
+
+
+def _lying_claims(
+    run: Observation,
+    atoms: Sequence[Atom],
+    names: Sequence[str | None],
+    made: Callable[[], Sequence[Any] | None],
+    what: str,
+) -> Iterator[Claim]:
     root = Scope.root(run.program)
-    body = root.body
     where = places(run.program).of(root)
     told = [
         (position, place.ground, place.layout)
-        for position, atom in enumerate(body.outputs)
+        for position, atom in enumerate(atoms)
         if isinstance(atom, int) and (place := where[atom]) is not None and place.layout is not None
-        if place.ground in (Ground.TYPE, Ground.ASKED)
-        and not place.layout.free
-        and place.layout.spec is not None
+        if place.ground is not Ground.COMPILER and not place.layout.free and place.layout.spec is not None
     ]
-    if not told:
-        return
-    results = run.results()
+    arrays = made() if told else ()
     for position, ground, layout in told:
-        name = body.output_names[position] or "result"
-        seen = _bounds_by_device(results[position])
-        said = {
-            device: _claimed_bounds(layout, index)
-            for device, index in zip(
-                layout.mesh.ids or range(layout.mesh.size),
-                itertools.product(*(range(size) for _, size in layout.mesh.axes)),
-                strict=True,
-            )
-        }
-        wrong = Outcome.FAILS if ground is Ground.TYPE else Outcome.OTHERWISE
+        name = names[position] or f"{what} {position + 1}"
         outcome, note = (
-            (Outcome.HOLDS, "") if seen == said else (wrong, f"JAX laid it {parts_text(list(seen.values()))}")
+            Outcome.NOT_SEEN,
+            "to see it, the program would have to print, or call the host, again",
         )
+        if arrays is not None:
+            outcome, note = _lying(arrays[position], ground, layout)
         yield Claim("", title_of(root), one_line(name), layout_text(layout), outcome, note)
+
+
+def _lying(array: Any, ground: Ground, layout: Layout) -> tuple[Outcome, str]:
+    """Whether an array lies as it is said to: on each device the elements, and the bytes."""
+    if not hasattr(array, "addressable_shards"):
+        return Outcome.NOT_SEEN, "it lies on no device"
+    seen = _bounds_by_device(array)
+    said = {
+        device: _claimed_bounds(layout, index)
+        for device, index in zip(
+            layout.mesh.ids or range(layout.mesh.size),
+            itertools.product(*(range(size) for _, size in layout.mesh.axes)),
+            strict=True,
+        )
+    }
+    sizes = {int(shard.data.nbytes) for shard in array.addressable_shards}
+    if seen == said and layout.local_nbytes in (None, *sizes) and len(sizes) == 1:
+        return Outcome.HOLDS, ""
+    otherwise = ground is Ground.ASKED
+    note = f"JAX laid it {parts_text(list(seen.values()))}, {_bytes_note(sizes)} a device"
+    return Outcome.OTHERWISE if otherwise else Outcome.FAILS, note
+
+
+def _bytes_note(sizes: set[int]) -> str:
+    return " or ".join(bytes_text(size) for size in sorted(sizes))
 
 
 def _bounds_by_device(array: Any) -> dict[int, Bounds]:
@@ -302,11 +338,10 @@ def _claimed_bounds(layout: Layout, device: Position) -> Bounds:
 
 
 def _capture_claims(run: Observation, scope: Scope) -> Iterator[Claim]:
-    """That what a function in a device scope captures is what was bound outside, where both are in one."""
-    if scope.parent is None or placement(scope) is not None or run.record(scope.parent) is None:
-        return
-    for capture in captures(scope):
-        yield _capture_claim(run, capture)
+    """That what a device scope, or a function in one, captures is what was bound outside."""
+    if run.axes(scope):
+        for capture in captures(scope):
+            yield _capture_claim(run, capture)
 
 
 def _capture_claim(run: Observation, capture: Capture) -> Claim:
@@ -319,26 +354,48 @@ def _capture_claim(run: Observation, capture: Capture) -> Claim:
 
     inner = run.steps(scope, capture.variable)
     if inner is None:
-        return claim(
-            Outcome.NOT_SEEN, run.missing(scope) if run.record(scope) is None else "its values are no numbers"
-        )
-    if any(placement(step) is not None for step in origin.through):
-        return claim(Outcome.HOLDS, "see the device scope that it enters")
-    outer = run.steps(origin.scope, origin.variable)
-    if outer is None:
-        return claim(Outcome.NOT_SEEN, "the value outside was not recorded")
+        return claim(Outcome.NOT_SEEN, run.missing(scope, capture.variable))
     for device, steps in sorted(inner.items()):
-        bound = outer.get(device, ())
-        # Each run of the scope stands in one run of the scope that binds the variable, in order.
-        if not bound or (len(bound) > 1 and len(steps) % len(bound)):
-            return claim(Outcome.NOT_SEEN, "which run belongs to which is not known")
-        each = len(steps) // len(bound) or 1
-        for position, value in enumerate(steps):
-            if not _same(bound[min(position // each, len(bound) - 1)], value):
-                if len(bound) > 1:
-                    return claim(Outcome.NOT_SEEN, "which run belongs to which is not known")
-                return claim(Outcome.FAILS, f"inside it is {_short(value)}, outside {_short(bound[0])}")
+        bound = _bound(run, capture, device, len(steps))
+        if bound is None:
+            return claim(Outcome.NOT_SEEN, "the value outside was not recorded")
+        for value, outer in zip(steps, bound, strict=True):
+            if outer is None:
+                return claim(Outcome.NOT_SEEN, "which run belongs to which is not known")
+            if outer.shape != value.shape:
+                return claim(Outcome.NOT_SEEN, "each device gets a part of it")
+            if not _same(outer, value):
+                return claim(Outcome.FAILS, f"inside it is {_short(value)}, outside {_short(outer)}")
     return claim(Outcome.HOLDS)
+
+
+def _bound(
+    run: Observation, capture: Capture, device: Position, count: int
+) -> Sequence[np.ndarray | None] | None:
+    """What a captured variable was where it is bound, for each of so many runs of the scope that captures it.
+
+    None for a run of which that is not known.
+    """
+    scope, origin = capture.scope, capture.origin
+    depth = len(run.axes(origin.scope))
+    runs = run.coordinates(scope, device)[:count]
+    if run.record(origin.scope) is None:
+        arrays = run.outer(origin.scope, origin.variable)
+        if not arrays:
+            return None
+        hosts = list(map(_host, arrays))
+        if len(hosts) == 1:
+            return [hosts[0]] * count
+        # The number of the run of the outermost device scope is that of the body around it.
+        near = all(run.axes(one) for one in origin.through)
+        return [hosts[at[0]] if near and at is not None and at[0] < len(hosts) else None for at in runs]
+    steps = run.steps(origin.scope, origin.variable)
+    if steps is None:
+        return None
+    around = device[:depth]
+    there = dict(zip(run.coordinates(origin.scope, around), steps.get(around, ()), strict=False))
+    length = len(next(iter(there), None) or ())
+    return [there.get(at[:length]) if at is not None and length else None for at in runs]
 
 
 # --- the same on every device -------------------------------------------------------------------------------
@@ -346,46 +403,38 @@ def _capture_claim(run: Observation, capture: Capture) -> Claim:
 
 def _spread_claims(run: Observation, scope: Scope, facts: Flow) -> Iterator[Claim]:
     """That values differ over no axis along which they are said to be the same."""
-    record = run.record(scope)
-    if record is None:
+    if not run.axes(scope):
         return
-    axes = [name for name, _ in record.axes]
     inputs = set(scope.body.inputs) if placement(scope) is not None else set()
     for variable, spread in enumerate(facts.of(scope)):
-        if variable in inputs or not spread.axes:
-            continue  # how it enters is claimed at the border
-        yield _spread_claim(run, scope, variable, spread, axes)
+        # How an input enters is claimed at the border; of what is not known nothing is claimed.
+        if variable not in inputs and (spread.same or spread.varying):
+            yield _spread_claim(run, scope, variable, spread)
 
 
-def _spread_claim(
-    run: Observation, scope: Scope, variable: int, spread: Spread, axes: Sequence[str]
-) -> Claim:
+def _spread_claim(run: Observation, scope: Scope, variable: int, spread: Spread) -> Claim:
     def claim(outcome: Outcome, note: str = "") -> Claim:
         name = one_line(_atom_text(scope, variable))
         return Claim(path_text(scope.path), boundary_text(scope), name, spread_text(spread), outcome, note)
 
     steps = run.steps(scope, variable)
     if steps is None:
-        return claim(Outcome.NOT_SEEN, "its values are no numbers")
-    same = set(spread.same)
-    groups: dict[tuple[int, ...], list[Position]] = {}
+        return claim(Outcome.NOT_SEEN, run.missing(scope, variable))
+    axes, same = [name for name, _ in run.axes(scope)], set(spread.same)
+    groups: dict[object, tuple[Position, np.ndarray]] = {}
+    seen: dict[object, set[bytes]] = {}
     for device in sorted(steps):
-        key = tuple(index for name, index in zip(axes, device, strict=True) if name not in same)
-        groups.setdefault(key, []).append(device)
-    for devices in groups.values():
-        first, *others = devices
-        for device in others:
-            for one, other in zip(steps[first], steps[device], strict=False):
-                if not _same(one, other):
-                    return claim(Outcome.FAILS, f"{_short(one)} on {first}, {_short(other)} on {device}")
-    differ = len({_key(steps[device]) for device in steps}) > 1
-    return claim(
-        Outcome.HOLDS, "" if differ or not spread.varying else "with these values it does not differ"
-    )
-
-
-def _key(steps: Sequence[np.ndarray]) -> tuple[bytes, ...]:
-    return tuple(array.tobytes() for array in steps)
+        group = tuple(index for name, index in zip(axes, device, strict=True) if name not in same)
+        for which, value in zip(run.coordinates(scope, device), steps[device], strict=False):
+            if which is None:
+                return claim(Outcome.NOT_SEEN, "which run belongs to which is not known")
+            first, expected = groups.setdefault((group, which), (device, value))
+            if not _same(expected, value):
+                return claim(Outcome.FAILS, f"{_short(expected)} on {first}, {_short(value)} on {device}")
+            seen.setdefault(which, set()).add(value.tobytes())
+    differ = any(len(values) > 1 for values in seen.values())
+    told = differ or not spread.varying or len(steps) == 1
+    return claim(Outcome.HOLDS, "" if told else "with these values it does not differ")
 
 
 # --- values and words ---------------------------------------------------------------------------------------
@@ -433,7 +482,7 @@ def _summary(report: Report) -> str:
     if not report.claims:
         return f"{one_line(report.name)}: nothing is claimed of devices."
     told = ", ".join(f"{count} {_COUNTED[outcome]}" for outcome, count in counts.items() if count)
-    filled = "  Example shapes were filled with numbers." if report.filled else ""
+    filled = f"  {FILLED}" if report.filled else ""
     return f"{one_line(report.name)}: of {len(report.claims)} claims {told}.{filled}"
 
 

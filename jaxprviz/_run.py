@@ -8,7 +8,8 @@ manual axis.  Nothing that the program computes is changed by that.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +25,10 @@ from jaxprviz._scope import Path
 from jaxprviz.program import Role
 
 MOST_STEPS = 64
-"""Of a body in a loop so many steps a device are kept."""
+"""Of a body in a loop so many runs a device are kept, and fewer where they are large: `MOST_BYTES`."""
+
+MOST_BYTES = 2**25
+"""The values of so many runs a device are kept as take no more bytes than this; those of the first run always."""
 
 _WATCHED = frozenset(
     {
@@ -46,6 +50,26 @@ _WATCHED = frozenset(
 )
 """The primitives whose bodies may hold a host callback wherever they stand."""
 
+_QUIET = frozenset(
+    {
+        "NamedAxisEffect",
+        "ReadEffect",
+        "WriteEffect",
+        "AccumEffect",
+        "InternalMutableArrayEffect",
+        "ArrayEffect",
+    }
+)
+"""Effects that nobody outside of the program sees."""
+
+_HOST = frozenset(
+    {"pure_callback", "io_callback", "debug_callback", "debug_print", "buffer_callback", "ffi_call"}
+)
+"""Primitives that leave the program, some of them without an effect that says so."""
+
+_NESTED_TELL = jax.__version_info__ >= (0, 10)
+"""Before, a shard_map in a partly manual one can neither call the host nor tell its position along the outer axes."""
+
 Position = tuple[int, ...]
 """A device by its index along each manual axis, those of the outermost device scope first."""
 
@@ -59,13 +83,18 @@ class Record:
 
     Attributes:
         axes: name and size of the manual axes around it, the outermost first.
-        steps: for each device the runs of the body, the first `MOST_STEPS` of them.
+        kept: of so many runs a device the values are kept: of the first ones.
+        steps: for each device the runs of the body that are kept, in order.
         counts: for each device how many runs there were.
+        within: for each device and each run, also those not kept, the number of the run of the body around it
+            in which it stood, from 0; None where that is not known.
     """
 
     axes: tuple[tuple[str, int], ...]
+    kept: int = MOST_STEPS
     steps: dict[Position, list[Step]] = field(default_factory=dict)
     counts: dict[Position, int] = field(default_factory=dict)
+    within: dict[Position, list[int | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,28 +106,100 @@ class Recording:
             first `MOST_STEPS`), the arrays that enter or leave the equations in which device scopes stand, by
             the `id` of JAX's variables.
         records: by path, for each body that was watched.
-        unwatched: by path, the primitive whose bodies can't be watched.
+        unwatched: by path, why a body can't be watched.
         results: what the program returned, one an output.
+        literals: the arrays that are written into equations, by the `id` of the literal.
+        whole: whether the program was run as a whole; `outer` is empty then, and `records` has all bodies.
     """
 
     outer: Mapping[Path, Sequence[Mapping[int, Any]]]
     records: Mapping[Path, Record]
     unwatched: Mapping[Path, str]
-    results: tuple[Any, ...]
+    results: tuple[Any, ...] = ()
+    literals: Mapping[int, Any] = field(default_factory=dict)
+    whole: bool = False
+
+    def coordinates(self, path: Path, device: Position) -> list[tuple[int, ...] | None]:
+        """For each run of a body on one device which one it is: the number of the run of its device scope, and for
+        each body from there on inwards its number among the runs in the same run of the body around it.
+
+        So runs on several devices can be told to be the same one, although each device takes branches of its own.
+        """
+        record = self.records[path]
+        count = record.counts.get(device, 0)
+        parent = self.records.get(path[:-1]) if path else None
+        if parent is None:
+            return [(run,) for run in range(count)]
+        around = self.coordinates(path[:-1], device[: len(parent.axes)])
+        met: Counter[int] = Counter()
+        found: list[tuple[int, ...] | None] = []
+        for run in record.within.get(device, []):
+            outer = around[run] if run is not None and run < len(around) else None
+            if run is None or outer is None:
+                found.append(None)
+                continue
+            found.append((*outer, met[run]))
+            met[run] += 1
+        return found
 
 
 def run_recorded(closed: Any, leaves: Sequence[Any]) -> Recording:
     """Runs a jaxpr once.
 
+    Outside of the device scopes it is run in pieces, equation by equation, so that the arrays at their borders are
+    those that JAX made, on the devices where it put them.  Where that can't be done it is run as a whole: then what
+    stands outside is recorded like what stands inside.
+
     Args:
         closed: a closed jaxpr, as `jax.make_jaxpr` returns it.
         leaves: the arrays that it takes.  They are kept, whatever the program donates.
     """
+    if _hands_on_references(closed):
+        return _run_whole(closed, leaves)
+    try:
+        return _run_in_pieces(closed, leaves)
+    except Exception as error:
+        # What the host was told is not told twice.
+        if not is_of_other_devices(error) or calls_host(closed):
+            raise
+        return _run_whole(closed, leaves)
+
+
+def is_of_other_devices(error: Exception) -> bool:
+    """Whether JAX refuses to run something because its parts lie on different devices."""
+    return type(error).__name__ == "DeviceAssignmentMismatchError" or "incompatible devices" in str(error)
+
+
+def _run_in_pieces(closed: Any, leaves: Sequence[Any]) -> Recording:
     watcher = _Watcher()
     results = tuple(watcher.evaluate(closed, leaves, ()))
     jax.block_until_ready(results)
+    return watcher.recording(closed, results, whole=False)
+
+
+def _run_whole(closed: Any, leaves: Sequence[Any]) -> Recording:
+    watcher = _Watcher()
+    watched = watcher.body(closed, (), (), None)
+    results = run_plainly(watched, leaves)
     jax.effects_barrier()
-    return Recording(watcher.outer, watcher.records, watcher.unwatched, results)
+    return watcher.recording(closed, results, whole=True)
+
+
+def _hands_on_references(closed: Any) -> bool:
+    """Whether mutable references cross the borders of the pieces in which a program is run; they can't."""
+    return any(
+        any(hasattr(var.aval, "inner_aval") for var in (*equation.invars, *equation.outvars))
+        or (
+            _leads_to_devices(equation)
+            and equation.primitive.name in _FOLLOWED
+            and any(
+                _hands_on_references(inner)
+                for value in equation.params.values()
+                for inner in _jax.sub_jaxprs(value)
+            )
+        )
+        for equation in _opened(closed).eqns
+    )
 
 
 def run_plainly(closed: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
@@ -106,6 +207,33 @@ def run_plainly(closed: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
     jaxpr = _opened(closed)
     kept = _reclosed(closed, jaxpr.replace(eqns=list(map(_undonated, jaxpr.eqns))))
     return tuple(jax.block_until_ready(jex.jaxpr_as_fun(kept)(*leaves)))
+
+
+def calls_host(closed: Any) -> bool:
+    """Whether a program does something outside of itself when it runs: prints, or calls the host or foreign code."""
+    jaxpr = _opened(closed)
+    return bool(effects_of(closed)) or any(
+        equation.primitive.name in _HOST
+        or any(calls_host(inner) for value in equation.params.values() for inner in _jax.sub_jaxprs(value))
+        for equation in jaxpr.eqns
+    )
+
+
+def effects_of(closed: Any) -> list[str]:
+    """The names of the effects of a program that are seen outside of it, sorted."""
+    return sorted({type(effect).__name__ for effect in _opened(closed).effects} - _QUIET)
+
+
+def has_abstract_mesh(closed: Any) -> bool:
+    """Whether an outermost device scope speaks of a mesh that has no devices; one in another takes those of that."""
+    return any(
+        isinstance(equation.params["mesh"], jax.sharding.AbstractMesh)
+        if equation.primitive.name == "shard_map"
+        else any(
+            has_abstract_mesh(inner) for value in equation.params.values() for inner in _jax.sub_jaxprs(value)
+        )
+        for equation in _opened(closed).eqns
+    )
 
 
 def is_cut_up(closed: Any) -> bool:
@@ -127,6 +255,7 @@ class _Watcher:
         self.outer: dict[Path, list[Mapping[int, Any]]] = {}
         self.records: dict[Path, Record] = {}
         self.unwatched: dict[Path, str] = {}
+        self.branches: set[Path] = set()
         self._parts: dict[object, Callable[[dict[Any, Any]], None]] = {}
         self._lock = threading.Lock()
 
@@ -173,6 +302,9 @@ class _Watcher:
                 around = _as_it_is if name == "xla_pmap" else jax.jit
                 self._parts[key] = _part(jaxpr, [watched], around)
             self._parts[key](held)
+            # Before the next run starts: else what the devices report of the two could come in another order.
+            jax.block_until_ready([held[var] for var in equation.outvars])
+            jax.effects_barrier()
             return
         bodies = list(bodies_of(equation, rule_of(equation)))
         given = [_value(atom, held) for atom in equation.invars]
@@ -182,68 +314,139 @@ class _Watcher:
 
         held.update(zip(equation.outvars, follow(equation, bodies, given, evaluate), strict=True))
 
-    def body(self, closed: Any, path: Path, axes: tuple[tuple[Any, int], ...]) -> Any:
-        """A jaxpr that also records what it computes."""
+    def body(self, closed: Any, path: Path, axes: tuple[tuple[Any, int], ...], holder: Any) -> Any:
+        """A jaxpr that also records what it computes; `holder` is the equation that holds it, if one does."""
         jaxpr = _opened(closed)
         equations, effects = [], set(jaxpr.effects)
+        variables = {id(var): var for var in (*jaxpr.constvars, *jaxpr.invars)}
+        record = self.records[path] = Record(tuple((_jax.axis_name(name), size) for name, size in axes))
+        if holder is not None and holder.primitive.name == "cond":
+            self.branches.add(path)
         for position, equation in enumerate(jaxpr.eqns):
-            new = self._equation(equation, path, position, axes)
+            # Also results that nothing reads: what is recorded of a loop then comes after all of its steps.
+            new = _read_by_all(self._equation(equation, path, position, axes))
+            variables.update(zip(map(id, equation.outvars), new.outvars, strict=True))
             effects |= {effect for effect in new.effects if effect not in equation.effects}
             equations.append(new)
-        watch = [var for var in _variables(jaxpr) if _can_be_recorded(var)]
-        callback = self._callback(path, axes, list(map(id, watch)))
+        watch = {key: var for key, var in variables.items() if _can_be_recorded(var)}
+        record.kept = _runs_kept(watch.values())
+        around = _run_around(holder) if holder is not None else lambda count, ended: count
+        callback = self._callback(path, record, list(watch), around)
         told = _axis_indices(axes)
-        seen = _call_of(callback, [*(equation.outvars[0] for equation in told), *watch])
+        unwrapped = {key: _numbers_of_key(var) for key, var in watch.items() if _is_key(var)}
+        given = [unwrapped[key].outvars[0] if key in unwrapped else var for key, var in watch.items()]
+        seen = _call_of(callback, [*(equation.outvars[0] for equation in told), *given])
         context = jaxpr.eqns[-1].ctx if jaxpr.eqns else None
-        added = [equation if context is None else equation.replace(ctx=context) for equation in (*told, seen)]
+        added = [
+            equation if context is None else equation.replace(ctx=context)
+            for equation in (*told, *unwrapped.values(), seen)
+        ]
         return _reclosed(
             closed, jaxpr.replace(eqns=[*equations, *added], effects=frozenset(effects | seen.effects))
         )
 
     def _equation(self, equation: Any, path: Path, position: int, axes: tuple[tuple[Any, int], ...]) -> Any:
-        name = equation.primitive.name
         held = list(bodies_of(equation, rule_of(equation)))
         if not held:
             return equation
-        if name not in _WATCHED:
+        why = _unwatchable(equation, axes)
+        if why is not None:
             for number in range(len(held)):
-                self.unwatched[(*path, (position, number))] = name
+                self.unwatched[(*path, (position, number))] = why
             return equation
         inside = (*axes, *_manual_axes(equation))
         new = {}
         for number, body in enumerate(held):
-            new[id(body.jaxpr), number] = self.body(body.jaxpr, (*path, (position, number)), inside)
+            new[id(body.jaxpr), number] = self.body(body.jaxpr, (*path, (position, number)), inside, equation)
         if all(one is body.jaxpr for one, body in zip(new.values(), held, strict=True)):
             return equation
         queues: dict[int, list[Any]] = {}
         for (key, _), one in new.items():
             queues.setdefault(key, []).append(one)
         params = {key: _swapped(value, queues) for key, value in equation.params.items()}
+        if "unroll" in params:
+            params["unroll"] = 1  # the steps of an unrolled loop may report in any order
         effects = set(equation.effects).union(*(_debug_effects(_opened(one)) for one in new.values()))
         return equation.replace(params=params, effects=frozenset(effects))
 
+    def recording(self, closed: Any, results: tuple[Any, ...], *, whole: bool) -> Recording:
+        """What was recorded of a jaxpr that has run."""
+        self._settle()
+        literals: dict[int, Any] = {}
+        _collect_literals(_opened(closed), literals, set())
+        return Recording(self.outer, self.records, self.unwatched, results, literals, whole)
+
+    def _settle(self) -> None:
+        """Branches that were taken each time stand in one run each of the body around them.
+
+        The compiler puts a branch in place of its equation where it knows that it is taken, and the branch may then
+        report after the body around it.
+        """
+        for path in self.branches:
+            record, parent = self.records[path], self.records.get(path[:-1])
+            for device, count in record.counts.items():
+                if parent is not None and parent.counts.get(device) == count:
+                    record.within[device] = list(range(count))
+
     def _callback(
-        self, path: Path, axes: tuple[tuple[Any, int], ...], keys: list[int]
+        self, path: Path, record: Record, keys: list[int], around: Callable[[int, int], int | None]
     ) -> Callable[..., None]:
-        named = tuple((_jax.axis_name(name), size) for name, size in axes)
-        record = self.records[path] = Record(named)
+        count_axes = len(record.axes)
+        parent = self.records.get(path[:-1])
 
         def callback(*values: Any) -> None:
-            device = tuple(int(value) for value in values[: len(axes)])
+            device = tuple(int(value) for value in values[:count_axes])
             with self._lock:
                 count = record.counts.get(device, 0)
                 record.counts[device] = count + 1
-                if count < MOST_STEPS:
-                    arrays = [np.array(value) for value in values[len(axes) :]]
+                ended = 0 if parent is None else parent.counts.get(device[: len(parent.axes)], 0)
+                record.within.setdefault(device, []).append(around(count, ended))
+                if count < record.kept:
+                    arrays = [np.array(value) for value in values[count_axes:]]
                     record.steps.setdefault(device, []).append(dict(zip(keys, arrays, strict=True)))
 
         return callback
 
 
-def _variables(jaxpr: Any) -> list[Any]:
-    """The variables of a body: what it is given, and what its equations bind."""
-    bound = [var for equation in jaxpr.eqns for var in equation.outvars if not _is_dropped(var)]
-    return [*jaxpr.constvars, *jaxpr.invars, *bound]
+def _unwatchable(equation: Any, axes: tuple[tuple[Any, int], ...]) -> str | None:
+    """Why the bodies of an equation can't be watched, which stands where the program runs once a device along some
+    axes; None when they can.
+    """
+    name = equation.primitive.name
+    if name not in _WATCHED:
+        return f"what {name} holds can't be watched"
+    if name == "shard_map" and axes and not _NESTED_TELL:
+        return "JAX before 0.10 can't call the host from a shard_map in another"
+    return None
+
+
+def _run_around(equation: Any) -> Callable[[int, int], int | None]:
+    """In which run of the body around it a run of a body stands, by the equation that holds it: from its own number,
+    and the number of runs of the body around that have ended.
+
+    What a body reads of an equation is there when that equation has ended, and so have all runs of its bodies.
+    """
+    name = equation.primitive.name
+    if name == "scan":
+        length = int(equation.params["length"])
+        return lambda count, ended: count // length
+    if name in ("while", "cond"):
+        return lambda count, ended: ended if equation.outvars else None
+    return lambda count, ended: count
+
+
+def _read_by_all(equation: Any) -> Any:
+    """An equation with variables also for the results that nothing reads."""
+    if not any(map(_is_dropped, equation.outvars)):
+        return equation
+    kept = [jex.Var(var.aval) if _is_dropped(var) else var for var in equation.outvars]
+    return equation.replace(outvars=kept)
+
+
+def _runs_kept(variables: Iterable[Any]) -> int:
+    """The values of how many runs of a body are kept."""
+    size = sum(_jax.read_type(var.aval).nbytes or 0 for var in variables)
+    return max(1, min(MOST_STEPS, MOST_BYTES // max(size, 1)))
 
 
 def _has_devices(jaxpr: Any, kinds: Sequence[str] = ("shard_map", "xla_pmap")) -> bool:
@@ -266,8 +469,21 @@ def _at_borders(jaxpr: Any) -> set[Any]:
     for equation in jaxpr.eqns:
         if _leads_to_devices(equation):
             found.update(var for var in equation.invars if not _jax.is_literal(var))
-            found.update(var for var in equation.outvars if not _is_dropped(var))
+            found.update(equation.outvars)
     return found
+
+
+def _collect_literals(jaxpr: Any, found: dict[int, Any], met: set[int]) -> None:
+    """The values of the literals of a jaxpr and of those in it."""
+    if id(jaxpr) in met:
+        return
+    met.add(id(jaxpr))
+    for equation in jaxpr.eqns:
+        found.update((id(atom), atom.val) for atom in equation.invars if _jax.is_literal(atom))
+        for value in equation.params.values():
+            for inner in _jax.sub_jaxprs(value):
+                _collect_literals(_opened(inner), found, met)
+    found.update((id(atom), atom.val) for atom in jaxpr.outvars if _jax.is_literal(atom))
 
 
 def _manual_axes(equation: Any) -> tuple[tuple[Any, int], ...]:
@@ -283,12 +499,26 @@ def _manual_axes(equation: Any) -> tuple[tuple[Any, int], ...]:
 
 
 def _can_be_recorded(var: Any) -> bool:
-    """Whether a variable is an array of numbers: no key, no reference, no token."""
+    """Whether a variable is an array of numbers or of keys: no reference, no token."""
     aval = var.aval
     dtype = getattr(aval, "dtype", None)
-    if dtype is None or hasattr(aval, "inner_aval") or jnp.issubdtype(dtype, jax.dtypes.extended):
+    if dtype is None or hasattr(aval, "inner_aval") or dtype == jax.dtypes.float0:
+        return False
+    if jnp.issubdtype(dtype, jax.dtypes.extended) and not _is_key(var):
         return False
     return all(isinstance(size, int) for size in aval.shape)
+
+
+def _is_key(var: Any) -> bool:
+    return jnp.issubdtype(var.aval.dtype, jax.dtypes.prng_key)
+
+
+def _numbers_of_key(var: Any) -> Any:
+    """The equation that makes numbers of keys."""
+    keys = jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype)
+    (equation,) = _opened(jax.make_jaxpr(jax.random.key_data)(keys)).eqns
+    # JAX keeps what it traced: it gives the same equation, with the same variable, for other keys too.
+    return equation.replace(invars=[var], outvars=[jex.Var(equation.outvars[0].aval)])
 
 
 def _axis_indices(axes: tuple[tuple[Any, int], ...]) -> list[Any]:
@@ -328,7 +558,9 @@ def _part(
     jaxpr: Any, equations: Sequence[Any], around: Callable[[Any], Callable[..., Any]]
 ) -> Callable[[dict[Any, Any]], None]:
     """Some equations of a jaxpr as a function: it takes the values that are held, and adds what they make."""
-    made = [var for equation in equations for var in equation.outvars if not _is_dropped(var)]
+    bound = [var for equation in equations for var in equation.outvars]
+    equations = list(map(_read_by_all, equations))
+    made = [var for equation in equations for var in equation.outvars]
     inner = set(made)
     read = dict.fromkeys(
         atom
@@ -347,7 +579,7 @@ def _part(
     call = around(jex.jaxpr_as_fun(_closed(part)))
 
     def run(held: dict[Any, Any]) -> None:
-        held.update(zip(made, call(*(held[var] for var in read)), strict=True))
+        held.update(zip(bound, call(*(held[var] for var in read)), strict=True))
 
     return run
 
