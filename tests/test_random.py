@@ -30,11 +30,11 @@ SEED = int(os.environ.get("JAXPRVIZ_SEED", "0"))
 PARTS = 16
 """The programs are drawn in so many tests, for several processes to share."""
 
-RUN = 10
-"""One program in so many is run for real."""
+RUN = 5
+"""About one program in so many is run for real."""
 
-RENDERED = 20
-"""One picture in so many is rendered."""
+RENDERED = 12
+"""About one picture in so many is rendered."""
 
 OFTEN = (
     "jit",
@@ -89,7 +89,7 @@ OFTEN = (
     "reshape",
     "transpose",
 )
-"""What must be in at least one of `RARE` programs."""
+"""What must be in at least one of `RARE` programs, nine in ten of them in each part."""
 
 RARE = 125
 
@@ -177,6 +177,7 @@ def check_tally(tally: properties.Tally) -> None:
     assert refused <= 2 + tally.programs // 20, tally.refused
     if tally.programs >= RARE:
         wanted = tally.programs // RARE
-        assert [piece for piece in OFTEN if tally.pieces[piece] < wanted] == []
+        missing = [piece for piece in OFTEN if tally.pieces[piece] < wanted]
+        assert len(missing) <= len(OFTEN) // 10, missing
     plain, unknown = tally.inputs["plain known"], tally.inputs["plain unknown"]
     assert unknown <= 2 + (plain + unknown) // 100, tally.inputs

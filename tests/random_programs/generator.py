@@ -499,7 +499,7 @@ class _Writer:
         """What a step hands on: each made of what it was given, or that itself."""
         found = []
         for position in range(count):
-            if count > 1 and position == count - 1 and self.chance(30):
+            if count > 1 and position == count - 1 and self.chance(45):
                 self.pieces.append("carry handed through")
                 found.append(Expression("{0}", (own[position],)))
                 continue
@@ -813,7 +813,7 @@ class _Writer:
         written, told = self.differentiated(frame, given, scalar=True, reverse=True)
         call, places = callable_text(written), _places(len(given))
         result = replace(given[0], varying=given[0].varying)
-        if self.chance(60):
+        if self.chance(50):
             self.pieces.append("grad")
             self.assigned(frame, f"jax.grad({call})({places})", given, (result,))
         else:
@@ -928,7 +928,7 @@ class _Writer:
         axes = dict(mesh.axes)
         checked = self.chance(50)
         manual = axes
-        if len(axes) > 1 and self.chance(25):
+        if len(axes) > 1 and self.chance(40):
             name = self.one(list(axes))
             manual = {name: axes[name]}
             self.pieces.append("partly manual shard_map")
@@ -1064,7 +1064,7 @@ class _Writer:
         typed = f"vary({{0}}, {(name,)})" if frame.checked else "{0}"
         kinds = ["psum", "psum", "pmean", "pmax", "ppermute", "axis_index", "all_gather"]
         if one.shape and one.shape[0] % size == 0:
-            kinds += ["psum_scatter", "all_to_all"]
+            kinds += ["psum_scatter", "all_to_all"] * 2
         if len(both) > 1:
             kinds.append("psum of both")
         kind = self.one(kinds)
