@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 _START = re.compile(rb'<g id="([^"]*)" class="(node|edge|cluster)"')
 _POINTS = re.compile(rb'<(?:path|polygon)[^>]* (?:d|points)="([^"]*)"')
-_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
+_BLANKS = bytes.maketrans(b",MCZ", b"    ")
+"""All that stands between the numbers of Graphviz's paths."""
 _TEXT = re.compile(rb'<text[^>]* x="([^"]*)" y="([^"]*)"')
 
 _MARGIN = 9.0
@@ -87,7 +88,7 @@ def _groups(svg: bytes) -> Iterator[_Group]:
 def _numbers(group: bytes) -> list[tuple[float, float]]:
     found: list[tuple[float, float]] = []
     for points in _POINTS.findall(group):
-        numbers = [float(text) for text in _NUMBER.findall(points)]
+        numbers = list(map(float, points.translate(_BLANKS).split()))
         found += zip(numbers[::2], numbers[1::2], strict=True)
     return found
 
@@ -101,21 +102,25 @@ def _bounds(points: list[tuple[float, float]]) -> _Box | None:
 
 def _meets(group: _Group, area: _Box) -> Iterator[float]:
     """How far right a box or a line reaches that is drawn in an area; frames are drawn around it."""
+    if group.kind == "cluster":
+        return
+    points = _numbers(group.text)
+    bounds = _bounds(points)
+    # A Bézier curve stays within the bounds of its points.
+    if bounds is None or not _overlap(bounds, area):
+        return
     if group.kind == "node":
-        bounds = _bounds(_numbers(group.text))
-        if bounds is not None and _overlap(bounds, area):
-            yield bounds[2]
-    elif group.kind == "edge":
-        yield from (x for x, y in _along(group.text) if _overlap((x, y, x, y), area))
+        yield bounds[2]
+    else:
+        yield from (x for x, y in _along(points) if _overlap((x, y, x, y), area))
 
 
 def _overlap(one: _Box, other: _Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-def _along(group: bytes) -> Iterator[tuple[float, float]]:
+def _along(points: list[tuple[float, float]]) -> Iterator[tuple[float, float]]:
     """Points along a line of Bézier curves."""
-    points = _numbers(group)
     for at in range(0, len(points) - 3, 3):
         corners = points[at : at + 4]
         for step in range(_STEPS + 1):
