@@ -142,7 +142,7 @@ def _claims(run: Observation) -> Iterator[Claim]:
     while stack:
         scope = stack.pop()
         yield from _border_claims(run, scope, facts)
-        yield from _capture_claims(run, scope)
+        yield from _capture_claims(run, scope, facts)
         yield from _spread_claims(run, scope, facts)
         stack.extend(reversed(tuple(scope.children())))
 
@@ -337,15 +337,17 @@ def _claimed_bounds(layout: Layout, device: Position) -> Bounds:
 # --- captured variables -------------------------------------------------------------------------------------
 
 
-def _capture_claims(run: Observation, scope: Scope) -> Iterator[Claim]:
+def _capture_claims(run: Observation, scope: Scope, facts: Flow) -> Iterator[Claim]:
     """That what a device scope, or a function in one, captures is what was bound outside."""
     if run.axes(scope):
         for capture in captures(scope):
-            yield _capture_claim(run, capture)
+            bound = facts.of(capture.origin.scope)[capture.origin.variable]
+            yield _capture_claim(run, capture, bool(bound.unequal))
 
 
-def _capture_claim(run: Observation, capture: Capture) -> Claim:
+def _capture_claim(run: Observation, capture: Capture, unequal: bool) -> Claim:
     scope, origin = capture.scope, capture.origin
+    wrong = Outcome.OTHERWISE if unequal else Outcome.FAILS  # of copies that may differ there is no one value
     says = f"captured: the value that is bound in {title_of(origin.scope)}"
 
     def claim(outcome: Outcome, note: str = "") -> Claim:
@@ -365,7 +367,7 @@ def _capture_claim(run: Observation, capture: Capture) -> Claim:
             if outer.shape != value.shape:
                 return claim(Outcome.NOT_SEEN, "each device gets a part of it")
             if not _same(outer, value):
-                return claim(Outcome.FAILS, f"inside it is {_short(value)}, outside {_short(outer)}")
+                return claim(wrong, f"inside it is {_short(value)}, outside {_short(outer)}")
     return claim(Outcome.HOLDS)
 
 

@@ -168,12 +168,14 @@ def test_copies_that_nobody_checked() -> None:
 
     def main(x: Any) -> Any:
         y = mapped(lambda w: w + w, jax.P("a"), jax.P())(x)
-        return mapped(lambda v: v * 2, jax.P(), jax.P("a"))(y)
+        return mapped(lambda v: v * 2 + y, jax.P(), jax.P("a"))(y)
 
     report = check(main, jnp.arange(8.0))
     found = [(claim.variable, claim.says, claim.outcome) for claim in report.claims if "copied" in claim.says]
     asked = "copied whole to 2 devices; copies may differ"
-    assert found == [("y (result)", asked, Outcome.OTHERWISE), ("y", asked, Outcome.OTHERWISE)]
+    assert found == [(name, asked, Outcome.OTHERWISE) for name in ("y (result)", "y", "y")]
+    captured = [claim.outcome for claim in report.claims if claim.says.startswith("captured")]
+    assert captured == [Outcome.OTHERWISE]
     lines = [line for line in explain(main, jnp.arange(8.0)).splitlines() if "called v" in line]
     assert [line.endswith("the copies may differ.") for line in lines] == [True]
 
