@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 
 from jaxprviz._facts import Capture
-from jaxprviz._scope import Scope
+from jaxprviz._scope import Origin, Scope
 from jaxprviz.program import Body, Boundary, Program
 
 _STEPS = re.compile(r"[^.\[]+")
@@ -209,4 +209,27 @@ def _capture(scope: Scope, position: int) -> Capture:
     origin = scope.origin(variable)
     constant = any(baked.variable == origin.variable for baked in origin.scope.body.constants)
     name = origin.scope.name(origin.variable)
-    return Capture(scope, position, name, origin, constant)
+    sure = _is_bound_there(origin, variable)
+    return Capture(scope, position, name if sure or _reads_name(scope, name) else None, origin, constant, sure)
+
+
+def _is_bound_there(origin: Origin, variable: int) -> bool:
+    """Whether each function on the way from the binding site to the one that captures is known to capture it, too.
+
+    One that takes the value as an argument binds it anew, perhaps under another name.
+    """
+    *around, inner = origin.through or (None,)
+    for scope in reversed(around):
+        outer = inner.outside(variable) if inner is not None else None
+        if not isinstance(outer, int) or outer not in scope.body.inputs:
+            return False
+        if not is_captured(scope, scope.body.inputs.index(outer)):
+            return False
+        inner, variable = scope, outer
+    return True
+
+
+def _reads_name(scope: Scope, name: str | None) -> bool:
+    """Whether a function's own code reads a variable of this name from around it."""
+    roots = _STEPS.findall(name or "")[:1]
+    return bool(roots) and roots[0] in {*(scope.body.closure or ())} - {*(scope.body.arguments or ())}

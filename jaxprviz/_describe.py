@@ -111,7 +111,8 @@ def _capture_line(capture: Capture) -> str:
     steps = [(text, len(list(same))) for text, same in itertools.groupby(map(boundary_text, crossed))]
     way = ", then ".join(text if count == 1 else f"{text} ({count} levels)" for text, count in steps)
     used = _readers_text(scope, capture.variable)
-    return f"{title_of(scope)} captures {name}, bound as {origin_text(origin)}; it enters {way}{used}."
+    bound = "bound as" if capture.bound else "its value that of"
+    return f"{title_of(scope)} captures {name}, {bound} {origin_text(origin)}; it enters {way}{used}."
 
 
 def _readers_text(scope: Scope, variable: int) -> str:

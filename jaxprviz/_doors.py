@@ -172,7 +172,7 @@ def doors(subject: Subject, scope: Scope, inputs: Sequence[Value]) -> Iterator[D
         if not (word or strip or rows or unused):
             yield None
             continue
-        name = (capture.name if capture is not None else None) or scope.name(variable)
+        name = capture.name if capture is not None else scope.name(variable)
         number = value.text if isinstance(value, Literal) else None
         yield Door(name, outer, inner, capture is not None, word, strip, rows, unused, number)
 

@@ -21,6 +21,8 @@ class Capture:
         name: its Python name; None when that is not known.
         origin: where it is bound, and the boundaries that it crosses on its way here.
         constant: True when what is captured is an array baked in, not a traced variable.
+        bound: True when its Python variable is bound at the origin.  False: its value is from there, and on the
+            way is a function that takes it as an argument, or of which that is not known.
     """
 
     scope: Scope
@@ -28,6 +30,7 @@ class Capture:
     name: str | None
     origin: Origin
     constant: bool
+    bound: bool = True
 
     @property
     def variable(self) -> int:

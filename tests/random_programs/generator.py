@@ -846,7 +846,9 @@ class _Writer:
         (out,) = self.assigned(
             frame, f"jax.vjp({callable_text(written)}, {{0}})", (one,), told, (), f"{{0}}, {name}"
         )
-        self.assigned(frame, f"{name}({{0}})[0]", (out,), (one,))
+        # Of a sum the pullback hands back what it is given.
+        same = ((0, out),) if out.shape == one.shape else ()
+        self.assigned(frame, f"{name}({{0}})[0]", (out,), (one,), same)
 
     def checkpoint(self, frame: _Frame) -> None:
         given = self.some(frame)
