@@ -18,7 +18,6 @@ from jaxprviz._scope import Origin, Scope
 from jaxprviz.program import Body, Boundary, Program
 
 _STEPS = re.compile(r"[^.\[]+")
-_KEYS = re.compile(r"\[[^\]]*\]")
 
 
 def captures(scope: Scope) -> tuple[Capture, ...]:
@@ -167,7 +166,7 @@ def _captured_by_name(scope: Scope, position: int) -> bool | None:
     root, attribute, *_ = (*_STEPS.findall(name), "", "")
     # What is `layer.w` to the function around a method is `self.w` in it.
     of_self = baked and "self" in reachable and attribute in body.globals
-    if not baked and any(step not in body.globals for step in _KEYS.findall(name)):
+    if not baked and name != root and name not in body.parts:
         return None  # of a tree it may be another leaf that the code reads
     # Another name proves nothing: the value may have been renamed on its way into the closure.
     return True if root in reachable or of_self else None
@@ -210,7 +209,9 @@ def _capture(scope: Scope, position: int) -> Capture:
     constant = any(baked.variable == origin.variable for baked in origin.scope.body.constants)
     name = origin.scope.name(origin.variable)
     sure = _is_bound_there(origin, variable)
-    return Capture(scope, position, name if sure or _reads_name(scope, name) else None, origin, constant, sure)
+    return Capture(
+        scope, position, name if sure or _reads_name(scope, name) else None, origin, constant, sure
+    )
 
 
 def _is_bound_there(origin: Origin, variable: int) -> bool:

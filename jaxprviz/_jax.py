@@ -26,7 +26,7 @@ import jax
 import jax.extend.core as jex
 import numpy as np
 from jax import core
-from jax._src import xla_bridge
+from jax._src import linear_util, xla_bridge
 from jax._src.interpreters import partial_eval
 from jax._src.lax.control_flow import conditionals
 
@@ -401,6 +401,11 @@ def _frames(equation: Any) -> Iterator[tuple[types.CodeType, int]]:
             yield code, position
 
 
+def is_file_of_jax(file: str | None) -> bool:
+    """Whether a file of code belongs to JAX itself."""
+    return file is not None and _owner(file) is _Owner.JAX
+
+
 def body_code(jaxpr: Any, name: str | None) -> types.CodeType | None:
     """The code of the function that a body was traced from, found by the tracebacks of its equations.
 
@@ -755,11 +760,11 @@ def pmap_results(error: BaseException) -> Sequence[Any]:
 
 @contextlib.contextmanager
 def names_kept() -> Iterator[None]:
-    """Keeps names that JAX drops, of what is traced inside: those of what branches and old pmaps are given.
+    """Keeps names that JAX drops, of what is traced inside: of what branches, old pmaps and `custom_vjp` are given.
 
     From 0.8 on JAX makes the branches of a `cond` take the same captured variables, in front of what each had, and
     drops all names where it does so: those of the arguments, and the empty ones that tell captured variables.
-    Up to 0.7 it does the same to what a pmap is given.
+    Up to 0.7 it does the same to what a pmap is given, and in all versions to what a function with a `custom_vjp` is.
     """
     with contextlib.ExitStack() as stack:
         for module, name, keeping in _DROPPING:
@@ -806,9 +811,19 @@ def _keeping_of_old_pmaps(hack: Callable[..., Any]) -> Callable[..., Any]:
     return keep
 
 
+def _keeping_of_rules(drop: Callable[..., Any]) -> Callable[..., Any]:
+    def keep(function: Any) -> Any:
+        if function.debug_info.traced_for != "custom_vjp fun":
+            return drop(function)
+        return function.replace_debug_info(function.debug_info._replace(result_paths=None))
+
+    return keep
+
+
 _DROPPING = (
     (conditionals, "_merge_common_consts", _keeping_of_branches),
     (partial_eval, "_linearize_of_pmap_hack", _keeping_of_old_pmaps),
+    (linear_util.WrappedFun, "with_unknown_names", _keeping_of_rules),
 )
 """Functions of JAX that drop names, of some versions each, and what keeps them."""
 

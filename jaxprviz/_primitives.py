@@ -166,6 +166,23 @@ def one_body(
     return Rule(boundary, hold, frozenset(hidden), frozenset((param, *counted)))
 
 
+def _with_rule_of_its_own(param: str, hidden: Sequence[str]) -> Rule:
+    """The rule of a function that has its own derivative: its names tell what it captures, or else a count.
+
+    The count is of what it captured when it was traced.  Traced a second time, as by `vmap` or `jax.grad`, it gets
+    all of that handed: then nothing is counted, and that says nothing.
+    """
+
+    def hold(equation: Any) -> Sequence[Held]:
+        jaxpr, count = equation.params[param], equation.params["num_consts"]
+        named = any(_jax.arg_names(_jax.open_jaxpr(jaxpr)))
+        return (held(equation, jaxpr, captured=count if count and not named else None),)
+
+    return Rule(
+        Boundary.DIFFERENTIATION, hold, frozenset(("num_consts", *hidden)), frozenset((param, "num_consts"))
+    )
+
+
 def _is_captured(name: str | None, role: Role) -> bool | None:
     """Whether an input is captured, by the name that JAX keeps.
 
@@ -548,23 +565,10 @@ RULES: dict[str, Rule] = {
     "remat2": _REMAT,
     "checkpoint": _REMAT,
     "remat": _REMAT,
-    "custom_jvp_call": one_body(
-        "call_jaxpr",
-        Boundary.DIFFERENTIATION,
-        captured="num_consts",
-        hidden=("num_consts", "jvp_jaxpr_fun", "jvp_jaxpr_thunk"),
-    ),
-    "custom_vjp_call": one_body(
-        "call_jaxpr",
-        Boundary.DIFFERENTIATION,
-        captured="num_consts",
-        hidden=("num_consts", "fwd_jaxpr_thunk", "bwd", "out_trees"),
-    ),
-    "custom_vjp_call_jaxpr": one_body(  # its name up to 0.5
-        "fun_jaxpr",
-        Boundary.DIFFERENTIATION,
-        captured="num_consts",
-        hidden=("num_consts", "fwd_jaxpr_thunk", "bwd", "out_trees"),
+    "custom_jvp_call": _with_rule_of_its_own("call_jaxpr", ("jvp_jaxpr_fun", "jvp_jaxpr_thunk")),
+    "custom_vjp_call": _with_rule_of_its_own("call_jaxpr", ("fwd_jaxpr_thunk", "bwd", "out_trees")),
+    "custom_vjp_call_jaxpr": _with_rule_of_its_own(  # its name up to 0.5
+        "fun_jaxpr", ("fwd_jaxpr_thunk", "bwd", "out_trees")
     ),
     "custom_lin": _rule(
         Boundary.DIFFERENTIATION, _nothing, (), ("bwd", "in_zeros", "out_avals", "symbolic_zeros")

@@ -27,6 +27,7 @@ from jaxprviz._read_names import (
     map_names,
     name_inside,
     old_pmap_captures,
+    parts_read,
     pmap_names,
     without_guess,
 )
@@ -144,6 +145,8 @@ class Reader:
         own = {given_name, function, code.co_name if code is not None else None}
         equations = tuple(_named_here(equation, own) for equation in equations)
         names = tuple(name or None for name in _jax.arg_names(jaxpr))
+        if _jax.is_file_of_jax(file):  # what a function that JAX puts around the user's calls `args`
+            names = tuple(None if name and name.startswith("args[") else name for name in names)
         if pmapped or mapped:
             function, file, line = (
                 (code.co_name, code.co_filename, code.co_firstlineno) if code else (None, None, None)
@@ -164,6 +167,7 @@ class Reader:
             output_names=_jax.result_paths(jaxpr),
             closure=closure(code),
             globals=looked_up(code),
+            parts=parts_read(code),
             arguments=arguments_after_self(code),
             source=Source(function, line, _jax.public_file(file)) if function and file and line else None,
             wrapper=pmapped,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import types
 from collections.abc import Iterator
 from dataclasses import replace
@@ -32,19 +33,45 @@ def closure(code: types.CodeType | None) -> tuple[str, ...] | None:
 
 
 def looked_up(code: types.CodeType | None) -> tuple[str, ...]:
-    """The names that a function's code looks up, attributes included, and the keys that it and functions in it name.
+    """The names that a function's code looks up in its module, attributes included."""
+    return code.co_names if code is not None else ()
 
-    Keys are written as they stand: `"['w']"`, `"[0]"`.
+
+_OUTER = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_GLOBAL", "LOAD_NAME"})
+
+
+def parts_read(code: types.CodeType | None) -> tuple[str, ...]:
+    """The parts of what is outside that a function, or one in it, names: `"params['w']"`, `"layer.w"`, `"xs[0]"`.
+
+    They are written as JAX writes the names of a tree's leaves.
     """
-    return (*code.co_names, *dict.fromkeys(_keys(code))) if code is not None else ()
+    return tuple(dict.fromkeys(_parts(code))) if code is not None else ()
 
 
-def _keys(code: types.CodeType) -> Iterator[str]:
+def _parts(code: types.CodeType) -> Iterator[str]:
+    path, key = "", ""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _OUTER:
+            path, key = str(instruction.argval), ""
+        elif path and instruction.opname == "LOAD_ATTR":
+            path, key = f"{path}.{instruction.argval}", ""
+            yield path
+        elif path and instruction.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+            key = f"[{instruction.argval!r}]"
+        elif path and key and _takes_an_item(instruction):
+            path, key = f"{path}{key}", ""
+            yield path
+        else:
+            path = key = ""
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _keys(constant)
-        elif type(constant) is int or (isinstance(constant, str) and constant.isidentifier()):
-            yield f"[{constant!r}]"
+            yield from _parts(constant)
+
+
+def _takes_an_item(instruction: dis.Instruction) -> bool:
+    return (
+        instruction.opname == "BINARY_SUBSCR" or instruction.argrepr == "[]"
+    )  # the latter from Python 3.14 on
 
 
 def arguments_after_self(code: types.CodeType | None) -> tuple[str, ...] | None:

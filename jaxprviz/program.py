@@ -345,8 +345,8 @@ class Body:
         output_names: where in the returned value each output stands (`"result[0]"`); None where not known.
         closure: the names that the function's code takes from the functions around it (`co_freevars`): an
             upper bound on what it can capture by closure; None where the code was not found.
-        globals: the names that it looks up in its module, attributes included (`co_names`), and the keys that it
-            names, as `"['w']"`.
+        globals: the names that it looks up in its module, attributes included (`co_names`).
+        parts: the parts of what is outside that it, or a function in it, names: `"params['w']"`, `"layer.w"`.
         arguments: the names of the function's own arguments; None where it takes any number of them, or where
             the code was not found.
         source: where the function was defined.
@@ -363,6 +363,7 @@ class Body:
     output_names: tuple[str | None, ...]
     closure: tuple[str, ...] | None = None
     globals: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     arguments: tuple[str, ...] | None = None
     source: Source | None = None
     wrapper: bool = False

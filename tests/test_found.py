@@ -12,12 +12,17 @@ import pytest
 from jax import lax
 
 from jaxprviz import explain
-from jaxprviz._captures import captures, first_scopes, is_captured
+from jaxprviz._captures import all_captures, captures, first_scopes, is_captured
 from jaxprviz._check import Outcome, check
 from jaxprviz._pmap import fold_pmaps
 from jaxprviz._trace import trace
 
 X, W = jnp.arange(3.0), jnp.ones(3)
+
+
+def mesh() -> jax.sharding.Mesh:
+    """Two devices on an axis `a`, of which the compiler decides."""
+    return jax.sharding.Mesh(jax.devices()[:2], ("a",), axis_types=(jax.sharding.AxisType.Auto,))
 
 
 def captured_names(fn: Callable[..., Any], *args: Any, of: str) -> list[str | None]:
@@ -235,3 +240,60 @@ def test_another_leaf_of_a_captured_tree() -> None:
         if capture.name != "p['a']"
     ]  # fmt: skip
     assert wrong == []
+
+
+def test_no_name_where_a_function_on_the_way_may_bind_it_anew() -> None:
+    mapped = functools.partial(jax.shard_map, mesh=mesh(), check_vma=False)
+
+    def main(w: Any, x: Any) -> Any:
+        def curve(x: Any) -> Any:
+            y = w * jnp.mean(w)
+
+            def local(v: Any) -> Any:
+                @jax.jit
+                def double() -> Any:
+                    return v + v
+
+                return y + double()
+
+            return x + mapped(local, in_specs=jax.P(), out_specs=jax.P())(w)
+
+        return jax.jvp(curve, (x,), (x,))
+
+    found = [one for one in all_captures(trace(main, X, X)) if one.scope.body.name == "double"]
+    assert [(one.name, one.bound) for one in found] == [(None, False)]
+
+
+def test_the_axis_of_a_collective_is_no_key_of_a_tree() -> None:
+    mapped = functools.partial(jax.shard_map, mesh=mesh(), check_vma=False)
+
+    def main(tree: Any, x: Any) -> Any:
+        def loss(x: Any) -> Any:
+            def local(w: Any) -> Any:
+                return jax.lax.psum(x, "a") * jnp.mean(tree["b"])
+
+            return jnp.mean(mapped(local, in_specs=jax.P("a"), out_specs=jax.P())(tree["a"]))
+
+        return jax.grad(loss)(x)
+
+    program = trace(main, {"a": jnp.arange(4.0), "b": jnp.arange(3.0)}, jnp.arange(2.0))
+    names = {one.name for one in all_captures(program)}
+    assert "tree['a']" not in names
+
+
+def test_a_rule_of_its_own_captures_also_where_it_was_traced_twice() -> None:
+    def main(x: Any, s: Any) -> Any:
+        def step(_: Any, carry: Any) -> Any:
+            @jax.custom_vjp
+            def rule(y: Any) -> Any:
+                return y * s
+
+            rule.defvjp(lambda y: (rule(y), y), lambda _, back: (back,))
+            return rule(carry)
+
+        return jax.lax.fori_loop(0, jnp.int32(x.sum()), step, x)
+
+    program = trace(jax.vmap(main), jnp.ones((3, 4)), jnp.ones((3, 4)))
+    rules = [scope for scope in first_scopes(program) if scope.body.name == "rule"]
+    assert [one.name for scope in rules for one in captures(scope)] == ["s"]
+    assert [is_captured(scope, position) for scope in rules for position in (0, 1)] == [True, False]

@@ -26,7 +26,7 @@ from jaxprviz._pmap import fold_pmaps
 from jaxprviz._render import render
 from jaxprviz.errors import RunError, TraceError
 
-PROGRAMS = int(os.environ.get("JAXPRVIZ_PROGRAMS", "160"))
+PROGRAMS = int(os.environ.get("JAXPRVIZ_PROGRAMS", "2000"))
 SEED = int(os.environ.get("JAXPRVIZ_SEED", "0"))
 SHRUNK = bool(os.environ.get("JAXPRVIZ_SHRUNK"))
 """Whether a program that fails is made small before it is printed: this takes minutes."""
