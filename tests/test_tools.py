@@ -100,11 +100,11 @@ def test_unsupported_python_gets_one_clear_message(tmp_path: Path, version: str)
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[environment.Environment, list[str]]:
-    """An environment that installs nothing, and the list of what pip was told to do."""
+    """An environment that installs nothing, and the list of what was to be installed."""
     told: list[str] = []
     monkeypatch.setattr(environment, "ROOT", tmp_path)
     monkeypatch.setattr(
-        environment.Environment, "_pip", lambda _, *arguments: told.append(" ".join(arguments))
+        environment.Environment, "_install", lambda _, *arguments: told.append(" ".join(arguments))
     )
     lock = tmp_path / "some.lock"
     lock.write_text("a==1\n")

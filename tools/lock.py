@@ -14,8 +14,6 @@ import environment
 import lane
 import pythons
 
-_UV = environment.Environment(environment.ROOT / ".lanes" / "uv", ("uv",), project=False)
-
 _HEAD = """\
 # Made by `make lock` from pyproject.toml and requirements.lock.  binder/environment.yml is this file.
 name: jaxprviz
@@ -33,7 +31,7 @@ dependencies:
 def _compile(out: Path, *sources: str, python: str, extra: tuple[str, ...] = ()) -> None:
     """Resolves sources into a file of pins that hold on every platform and from `python` on."""
     command = [
-        *(str(_UV.command("uv")), "pip", "compile", "--quiet", "--universal", "--no-annotate"),
+        *(str(environment.MAIN.command("uv")), "pip", "compile", "--quiet", "--universal", "--no-annotate"),
         # The same version everywhere: stored outputs are compared on every Python.
         *("--fork-strategy", "fewest"),
         *("--python-version", python, "--custom-compile-command", "make lock"),
@@ -50,7 +48,6 @@ def _pins(lock: Path) -> list[str]:
 
 
 def main() -> None:
-    _UV.ensure()
     more = tuple(sys.argv[1:])
     oldest = pythons.text(pythons.OLDEST)
     extras = ("--extra", "lab", "--extra", "export")
