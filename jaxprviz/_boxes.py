@@ -10,6 +10,7 @@ from jaxprviz._label import bold, grey, plain, run, sized
 from jaxprviz._placement import own_mesh
 from jaxprviz._scope import Scope
 from jaxprviz._spelling import spelled
+from jaxprviz._words import backward_text
 from jaxprviz.program import Body, Boundary, Equation, Literal, Role, Source, Type
 
 MAX_TYPES = 6
@@ -94,11 +95,6 @@ def scope_title(scope: Scope) -> str:
         grey(grid) if grid else None,
         grey(unknown) if unknown else None,
     )
-
-
-def backward_text(equation: Equation) -> str | None:
-    """`backward`: that an equation is what differentiation made to send cotangents back; None for any other."""
-    return "backward" if "transpose" in equation.transforms else None
 
 
 def grid_text(equation: Equation) -> str | None:

@@ -22,7 +22,15 @@ from jaxprviz._placement import placement, places
 from jaxprviz._run import Position
 from jaxprviz._scope import Scope, path_text
 from jaxprviz._text import one_line
-from jaxprviz._words import boundary_text, bytes_text, layout_text, result_name, spread_text, title_of
+from jaxprviz._words import (
+    boundary_text,
+    bytes_text,
+    called,
+    layout_text,
+    result_name,
+    spread_text,
+    title_of,
+)
 from jaxprviz.program import Atom, Literal
 
 
@@ -466,7 +474,7 @@ def _atom_text(scope: Scope, atom: Atom) -> str:
         return name
     for equation in scope.body.equations:
         if atom in equation.results:
-            return f"the result of {equation.name or equation.primitive}"
+            return f"the result of {called(equation)}"
     return "an array"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -12,6 +13,7 @@ from jaxprviz._flow import Flow, flow
 from jaxprviz._placement import own_mesh, placement, places, sharding_free
 from jaxprviz._running import running_lines
 from jaxprviz._scope import Path, Scope
+from jaxprviz._spelling import spelled
 from jaxprviz._text import one_line
 from jaxprviz._words import (
     SILENT,
@@ -19,10 +21,13 @@ from jaxprviz._words import (
     axes_text,
     boundary_text,
     bytes_text,
+    called,
     captured_number,
     devices_text,
     is_outermost_jit,
     layout_text,
+    line_text,
+    marked_title,
     mesh_text,
     origin_text,
     result_name,
@@ -34,6 +39,12 @@ from jaxprviz.program import Atom, Body, Constant, Equation, Literal, Program, T
 
 _MOST_READERS = 3
 """Of the equations that read a captured variable so many are named."""
+
+_MOST_LEAVES = 12
+"""Of more arguments, or results, only the trees are named that they are the leaves of."""
+
+_TREE = re.compile(r"result(\[\d+\])?|[^.\[]+")
+"""What a leaf's name begins with: the argument, or which one of the results, that it is a part of."""
 
 _MOST = 40
 """Sentences of one kind; a longer list ends with how many more there are."""
@@ -52,7 +63,6 @@ def describe(program: Program) -> str:
     spreads = flow(program)
     unknown = _unknown_lines(scopes)
     sections = [
-        ("", _heading_lines(program)),
         ("Captured variables", _capture_lines(scopes, known=not unknown)),
         ("Constants", _constant_lines(scopes)),
         ("How the inner programs run", _listed(running_lines(scopes))),
@@ -61,20 +71,24 @@ def describe(program: Program) -> str:
         ("What the devices exchange", _collective_lines(scopes, spreads)),
         ("Not known", unknown),
     ]
-    return "\n\n".join(
-        "\n".join(map(one_line, [title, *lines] if title else lines)) for title, lines in sections if lines
-    )
+    told = ["\n".join(map(one_line, [title, *lines])) for title, lines in sections if lines]
+    heading = [*_heading_lines(program), *_spelling_lines(program, "\n".join(told))]
+    return "\n\n".join(["\n".join(map(one_line, heading)), *told])
 
 
 def _heading_lines(program: Program) -> list[str]:
     body = program.main
-    arguments = ", ".join(
-        f"{name or 'argument ' + str(position + 1)}: {body.types[variable].short}"
-        for position, (name, variable) in enumerate(zip(body.input_names, body.inputs, strict=True))
+    arguments = _leaves_text(
+        [
+            (name or f"argument {position + 1}", body.types[variable])
+            for position, (name, variable) in enumerate(zip(body.input_names, body.inputs, strict=True))
+        ]
     )
-    results = ", ".join(
-        f"{name or 'result'}: {_type(body, atom)}"
-        for name, atom in zip(body.output_names, body.outputs, strict=True)
+    results = _leaves_text(
+        [
+            (name or "result", _atom_type(body, atom))
+            for name, atom in zip(body.output_names, body.outputs, strict=True)
+        ]
     )
     count = sum(len(body.equations) for body in program.bodies)
     equations = "1 equation" if count == 1 else f"{count:,} equations"
@@ -83,6 +97,36 @@ def _heading_lines(program: Program) -> list[str]:
         f"{title}({arguments}) -> {results or 'nothing'}",
         f"{equations}{_pmap_note(program)}, traced by JAX {program.jax}.",
     ]
+
+
+def _leaves_text(leaves: Sequence[tuple[str, Type]]) -> str:
+    """Arguments or results with their types: `"w: f32[4], x: f32[2,4]"`; of many, each tree is told by its size."""
+    if len(leaves) <= _MOST_LEAVES:
+        return ", ".join(f"{name}: {kind.short}" for name, kind in leaves)
+    trees: dict[str, list[tuple[str, Type]]] = {}
+    for name, kind in leaves:
+        found = _TREE.match(name)
+        trees.setdefault(found.group() if found else name, []).append((name, kind))
+    return ", ".join(
+        f"{tree}: {len(held)} arrays, {bytes_text(sum(kind.nbytes or 0 for _, kind in held))}"
+        if len(held) > 1
+        else f"{held[0][0]}: {held[0][1].short}"
+        for tree, held in trees.items()
+    )
+
+
+def _spelling_lines(program: Program, told: str) -> list[str]:
+    """Which of the primitives that the sentences tell of have a name in the jaxpr that is not easily seen in theirs."""
+    written: dict[str, list[str]] = {}
+    for primitive in sorted({equation.primitive for body in program.bodies for equation in body.equations}):
+        written.setdefault(spelled(primitive), []).append(primitive)
+    differing = [
+        f"{name} is {' or '.join(primitives)}"
+        for name, primitives in sorted(written.items())
+        if not all(name.replace(".", "_").endswith(primitive) for primitive in primitives)
+        and re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", told)
+    ]
+    return [f"In the jaxpr, {', '.join(differing)}."] if differing else []
 
 
 def _pmap_note(program: Program) -> str:
@@ -117,7 +161,7 @@ def _capture_line(capture: Capture) -> str:
 
 def _readers_text(scope: Scope, variable: int) -> str:
     """The equations that a captured variable reaches in a scope: `", where mul and add read it"`."""
-    names = [scope.body.equations[position].primitive for position in readers(scope, variable)]
+    names = [spelled(scope.body.equations[position].primitive) for position in readers(scope, variable)]
     if not names:
         return ""
     told = list(dict.fromkeys(names))
@@ -151,7 +195,7 @@ def _array_line(scope: Scope, constant: Constant) -> str:
 
 def _number_lines(scope: Scope) -> Iterator[str]:
     numbers = dict.fromkeys(
-        (atom.text, equation.primitive)
+        (atom.text, spelled(equation.primitive))
         for equation in scope.body.equations
         for atom in equation.operands
         if isinstance(atom, Literal)
@@ -303,11 +347,11 @@ def _is_undecided(place: Place | None) -> bool:
 def _asked_lines(scope: Scope, known: Sequence[Place | None]) -> Iterator[str]:
     """What the equations of a scope ask for: constraints, and the shardings of jitted functions."""
     for equation in scope.body.equations:
-        line = f" (line {equation.source.line})" if equation.source is not None else ""
+        line = line_text(scope, equation)
         for atom, asked in zip(equation.operands, equation.in_shardings, strict=False):
             if asked is not None:
                 layout = Layout(_atom_type(scope.body, atom), asked.mesh, asked.spec, sharding_free(asked))
-                into = f"on its way into {one_line(equation.name or equation.primitive)}{line}"
+                into = f"on its way into {one_line(called(equation))}{line}"
                 yield _asked_line(f"{atom_name(scope, atom)} {layout.type.short}, {into}", layout)
         for result, asked in zip(equation.results, equation.out_shardings, strict=False):
             place, name = known[result], scope.name(result)
@@ -319,7 +363,7 @@ def _asked_lines(scope: Scope, known: Sequence[Place | None]) -> Iterator[str]:
                 and place.layout is not None
                 and not (returned or number)
             ):
-                by = f"made by {one_line(equation.name or equation.primitive)} in {title_of(scope)}{line}"
+                by = f"made by {one_line(called(equation))} in {title_of(scope)}{line}"
                 head = f"{name or 'an array'} {scope.body.types[result].short}, {by}"
                 yield _asked_line(head, place.layout)
 
@@ -457,9 +501,8 @@ def _collective_line(scope: Scope, equation: Equation, spreads: Flow) -> str:
     types = ", ".join(kind.short for kind in given)
     sizes = [kind.nbytes for kind in given]
     size = f", {bytes_text(sum(filter(None, sizes)))}" if sizes and None not in sizes else ""
-    head = (
-        f"{equation.primitive} over {over} in {title_of(scope)}: each device gives {types or 'nothing'}{size}"
-    )
+    what = f"{spelled(equation.primitive)} over {over} in {marked_title(scope)}"
+    head = f"{what}: each device gives {types or 'nothing'}{size}"
     known = spreads.of(scope)
     results = dict.fromkeys(text for result in equation.results if (text := spread_text(known[result])))
     return (
@@ -485,10 +528,6 @@ def _unknown_lines(scopes: Iterable[Scope]) -> list[str]:
                 "(JAX keeps no names there)."
             )
     return _listed(lines)
-
-
-def _type(body: Body, atom: Atom) -> str:
-    return _atom_type(body, atom).short
 
 
 def _atom_type(body: Body, atom: Atom) -> Type:

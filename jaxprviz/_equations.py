@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from jaxprviz import _style
 from jaxprviz._asked import asked_rows
 from jaxprviz._boxes import (
-    backward_text,
     counted,
     folded_label,
     framed,
@@ -27,6 +26,7 @@ from jaxprviz._scope import Scope, path_text
 from jaxprviz._spelling import spelled
 from jaxprviz._style import Look
 from jaxprviz._subject import Subject, exchange_text, is_collective, over_text
+from jaxprviz._words import backward_text
 from jaxprviz.program import Equation, Kind, Literal, Type
 
 WRITERS = frozenset({"swap", "addupdate"})

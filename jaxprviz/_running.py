@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from jaxprviz._roles import operand_role
 from jaxprviz._scope import Scope
+from jaxprviz._spelling import spelled
 from jaxprviz._text import one_line
 from jaxprviz._words import atom_name, boundary_text, some_names, title_of
 from jaxprviz.program import Atom, Block, Equation, Role
@@ -24,7 +25,7 @@ def running_lines(scopes: Iterable[Scope]) -> list[str]:
                 lines += (one_line(line) for line in sentence(scope, position, equation))
             elif equation.primitive in _WRITES and not _is_a_kernels_own(scope, equation.operands[0]):
                 what = atom_name(scope, equation.operands[0])
-                written.setdefault(what, []).append(equation.primitive)
+                written.setdefault(what, []).append(spelled(equation.primitive))
         for name, by in written.items():
             lines.append(f"In {title_of(scope)}, {name} is written in place ({some_names(by)}).")
     return lines
@@ -98,7 +99,7 @@ def _cond(scope: Scope, position: int, equation: Equation) -> Iterator[str]:
         f"{title_of(scope.child(position, number))} ({call.label})"
         for number, call in enumerate(equation.calls)
     ]
-    yield f"{equation.primitive}: {decides[0]} decides which one runs: {some_names(branches)}."
+    yield f"{spelled(equation.primitive)}: {decides[0]} decides which one runs: {some_names(branches)}."
 
 
 _CASTS = frozenset(("convert_element_type", "clamp"))
@@ -150,7 +151,8 @@ def _host(scope: Scope, position: int, equation: Equation) -> Iterator[str]:
     params = dict(equation.params)
     ordered = params.get("ordered") == "True" or any("Ordered" in effect for effect in equation.effects)
     text = f' of "{params["fmt"]}"' if "fmt" in params else ""
-    head = equation.primitive if text else f"{equation.primitive} {equation.name or ''}".strip()
+    primitive = spelled(equation.primitive)
+    head = primitive if text else f"{primitive} {equation.name or ''}".strip()
     yield (
         f"{head}{text} in {title_of(scope)}: runs on the host{', in order' if ordered else ''}; not run by drawing; "
         f"gives back {_results(scope, equation)}."
@@ -159,7 +161,7 @@ def _host(scope: Scope, position: int, equation: Equation) -> Iterator[str]:
 
 def _foreign(scope: Scope, position: int, equation: Equation) -> Iterator[str]:
     yield (
-        f"{equation.primitive} {equation.name} in {title_of(scope)}: compiled code from outside of JAX; "
+        f"{spelled(equation.primitive)} {equation.name} in {title_of(scope)}: compiled code from outside of JAX; "
         f"gives back {_results(scope, equation)}."
     )
 
@@ -200,7 +202,7 @@ def _solve(scope: Scope, position: int, equation: Equation) -> Iterator[str]:
     solved = f" = {some_names(right)}" if right else ""
     back = f"; its transpose by {titles['transpose_solve']}" if "transpose_solve" in titles else ""
     yield (
-        f"{equation.primitive}: solves {titles.get('matvec', 'a linear map')}(x){solved} "
+        f"{spelled(equation.primitive)}: solves {titles.get('matvec', 'a linear map')}(x){solved} "
         f"by {titles.get('solve', 'its solver')}{back}."
     )
 

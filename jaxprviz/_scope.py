@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from jaxprviz._spelling import spelled
 from jaxprviz.program import Body, Call, Equation, Literal, Program, Role
 
 Path = tuple[tuple[int, int], ...]
@@ -169,7 +170,7 @@ class Scope:
         if equation is None or call is None:
             return self.body.name or "the program"
         name = equation.name or self.body.name
-        return name if name is not None else " ".join(filter(None, (equation.primitive, call.label)))
+        return name if name is not None else " ".join(filter(None, (spelled(equation.primitive), call.label)))
 
 
 def _assigned(body: Body, variable: int) -> str | None:

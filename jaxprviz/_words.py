@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from jaxprviz._facts import Ground, Layout, Place, Spread
 from jaxprviz._scope import Origin, Scope
+from jaxprviz._spelling import spelled
 from jaxprviz._text import one_line
 from jaxprviz.program import Atom, Boundary, Equation, Literal, Mesh
 
@@ -45,14 +46,31 @@ def title_of(scope: Scope) -> str:
     return one_line(scope.title())
 
 
+def called(equation: Equation) -> str:
+    """What an equation is called: the function's name that it goes by, else its primitive as users write it."""
+    return equation.name or spelled(equation.primitive)
+
+
+def backward_text(equation: Equation) -> str | None:
+    """`backward`: that an equation is what differentiation made to send cotangents back; None for any other."""
+    return "backward" if "transpose" in equation.transforms else None
+
+
+def marked_title(scope: Scope) -> str:
+    """A scope's title, and that it is what differentiation made: `"block (backward)"`."""
+    backward = backward_text(scope.equation) if scope.equation is not None else None
+    return f"{title_of(scope)} ({backward})" if backward else title_of(scope)
+
+
 def boundary_text(scope: Scope) -> str:
-    """The boundary of a scope: `"pmap g"`, `"scan step"`, `"while cond"`."""
+    """The boundary of a scope: `"pmap g"`, `"while cond"`, `"custom_jvp relu"`, `"scan step (backward)"`."""
     equation, call = scope.equation, scope.call
     if equation is None or call is None:
         return title_of(scope)
-    label = f"{equation.primitive} {call.label}".strip()
-    title = title_of(scope)
-    return label if title == label else f"{label} {title}"
+    label = f"{spelled(equation.primitive)} {call.label}".strip()
+    if title_of(scope) != label:
+        return f"{label} {marked_title(scope)}"
+    return marked_title(scope)
 
 
 def is_outermost_jit(scope: Scope) -> bool:
@@ -159,19 +177,26 @@ def origin_text(origin: Origin) -> str:
             return f"a constant array baked into {title_of(scope)} when it was traced"
     for equation in body.equations:
         if variable in equation.results:
-            what = one_line(equation.name or equation.primitive)
-            return f"the result of {what} in {title_of(scope)}{_line_text(scope, equation)}"
+            what = one_line(called(equation))
+            return f"the result of {what} in {title_of(scope)}{line_text(scope, equation)}"
     return f"bound in {title_of(scope)}"
 
 
-def _line_text(scope: Scope, equation: Equation) -> str:
-    """The line of an equation, with the function that it is in where that is another than the scope's own."""
+def line_text(scope: Scope, equation: Equation) -> str:
+    """The line of an equation, with its file and its function where these are not the program's and the scope's own.
+
+    Returns:
+        `" (line 12)"`, `" (line 12, in helper)"`, `" (layers.py:12, in apply)"`; empty where no line is known.
+    """
     source, body = equation.source, scope.body
     if source is None:
         return ""
     own = {title_of(scope), body.name, body.source.function if body.source is not None else None}
     elsewhere = source.function not in own and not source.function.startswith("<")
-    return f" (line {source.line}{f', in {one_line(source.function)}' if elsewhere else ''})"
+    main = scope.program.main.source
+    near = source.file is None or (main is not None and source.file == main.file)
+    where = f"line {source.line}" if near else f"{source.file}:{source.line}"
+    return f" ({where}{f', in {one_line(source.function)}' if elsewhere else ''})"
 
 
 def result_name(scope: Scope, variable: int) -> str | None:
@@ -198,7 +223,7 @@ def atom_name(scope: Scope, atom: Atom) -> str:
     for equation in origin.scope.body.equations:
         if origin.variable in equation.results:
             place = f" {equation.results.index(origin.variable) + 1}" if len(equation.results) > 1 else ""
-            return f"the result{place} of {equation.name or equation.primitive}"
+            return f"the result{place} of {called(equation)}"
     return "an array"
 
 

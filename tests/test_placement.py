@@ -883,7 +883,7 @@ def test_arrays_outside_of_device_scopes() -> None:
         "argument w f32[4,6], 96 bytes: the caller and the compiler decide its place.",
         "argument x f32[8,4], 128 bytes: as it arrives, axis 0 split by data=4, copied over model=2; one device "
         "holds f32[2,4], 32 bytes; 2 copies, 256 bytes in all.",
-        "h f32[8,6], made by sharding_constraint in fn: as the program asks, axis 1 split by model=2, "
+        "h f32[8,6], made by with_sharding_constraint in fn: as the program asks, axis 1 split by model=2, "
         "copied over data=4; one device holds f32[8,3], 96 bytes; 4 copies, 768 bytes in all.",
         "result[0] f32[8,6], 192 bytes: decided by the compiler.",
         "result[1] f32[8,6], 192 bytes: as the program asks, axis 0 split by data=4, copied over model=2; "
