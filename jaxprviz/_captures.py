@@ -194,15 +194,6 @@ def first_scopes(program: Program) -> Iterator[Scope]:
             stack.extend(reversed(tuple(scope.children())))
 
 
-def readers(scope: Scope, variable: int) -> tuple[int, ...]:
-    """The equations of a scope that read a variable themselves, by position; not those that hand it on to a body."""
-    return tuple(
-        position
-        for position, equation in enumerate(scope.body.equations)
-        if not equation.calls and variable in equation.operands
-    )
-
-
 def _capture(scope: Scope, position: int) -> Capture:
     variable = scope.body.inputs[position]
     origin = scope.origin(variable)

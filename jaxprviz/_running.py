@@ -8,6 +8,7 @@ from jaxprviz._roles import operand_role
 from jaxprviz._scope import Scope
 from jaxprviz._spelling import spelled
 from jaxprviz._text import one_line
+from jaxprviz._trees import tree_names
 from jaxprviz._words import atom_name, boundary_text, some_names, title_of
 from jaxprviz.program import Atom, Block, Equation, Role
 
@@ -48,7 +49,7 @@ def _names(scope: Scope, role: Role) -> str:
         for variable, one in zip(body.inputs, call.roles, strict=True)
         if one is role
     ]
-    return some_names(named)
+    return tree_names(named)
 
 
 def _outer_name(scope: Scope, variable: int) -> str:
@@ -83,7 +84,8 @@ def _while(scope: Scope, position: int, equation: Equation) -> Iterator[str]:
         ("the same in each step", _names(body, Role.CONST)),
         ("the same in each test", _names(cond, Role.CONST)),
     )
-    yield f"{boundary_text(body)}: as long as {title_of(cond)} says so, how often is known only when it runs{handed}."
+    test = title_of(cond) if title_of(cond) != title_of(body) else f"its test {title_of(cond)}"
+    yield f"{boundary_text(body)}: as long as {test} says so, how often is known only when it runs{handed}."
 
 
 def _cond(scope: Scope, position: int, equation: Equation) -> Iterator[str]:

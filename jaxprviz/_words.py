@@ -8,9 +8,12 @@ from jaxprviz._facts import Ground, Layout, Place, Spread
 from jaxprviz._scope import Origin, Scope
 from jaxprviz._spelling import spelled
 from jaxprviz._text import one_line
-from jaxprviz.program import Atom, Boundary, Equation, Literal, Mesh
+from jaxprviz.program import Atom, Body, Boundary, Equation, Literal, Mesh, Type
 
-SILENT = frozenset({"axis_index", "pvary", "pcast", "pbroadcast", "preduced_type"})
+CASTS = frozenset({"pvary", "pcast", "pbroadcast", "preduced_type"})
+"""Primitives that change how a value is typed over mesh axes, and nothing else."""
+
+SILENT = CASTS | {"axis_index"}
 """Primitives that name mesh axes and yet send nothing."""
 
 _UNITS = ("kB", "MB", "GB", "TB")
@@ -232,3 +235,8 @@ def some_names(names: Iterable[str], most: int = 6) -> str:
     different = list(dict.fromkeys(names))
     more = f" and {len(different) - most} more" if len(different) > most else ""
     return ", ".join(different[:most]) + more
+
+
+def type_of(body: Body, atom: Atom) -> Type:
+    """The type of an operand or a result."""
+    return body.types[atom] if isinstance(atom, int) else atom.type
