@@ -32,6 +32,10 @@ _MOST_READERS = 3
 """Of the equations that read a captured variable so many are named."""
 
 
+_CASTS_OF_NUMBERS = CASTS | {"convert_element_type"}
+"""What JAX itself does to a number before an equation reads it."""
+
+
 def describe(program: Program) -> str:
     """The sentences, in sections.
 
@@ -167,7 +171,7 @@ def _readers_text(held: Sequence[Capture], *, several: bool = False) -> str:
             spelled(use.primitive)
             for capture in held
             for equation in read_by.get(capture.variable, ())
-            for use in _uses(equation, read_by)
+            for use in _uses(equation, read_by, CASTS)
             if not use.calls
         )
     )
@@ -189,14 +193,16 @@ def _readers_of(scope: Scope) -> dict[int, list[Equation]]:
     return found
 
 
-def _uses(equation: Equation, read_by: Mapping[int, Sequence[Equation]]) -> Iterator[Equation]:
-    """An equation; in the place of one that only changes a type over devices, those that read its result."""
+def _uses(
+    equation: Equation, read_by: Mapping[int, Sequence[Equation]], casts: frozenset[str]
+) -> Iterator[Equation]:
+    """An equation; in the place of one that only casts what it is given, those that read its result."""
     following = [one for result in equation.results for one in read_by.get(result, ())]
-    if equation.primitive not in CASTS or not following:
+    if equation.primitive not in casts or not following:
         yield equation
         return
     for one in following:
-        yield from _uses(one, read_by)
+        yield from _uses(one, read_by, casts)
 
 
 def _constant_lines(scopes: Iterable[Scope]) -> list[str]:
@@ -227,7 +233,7 @@ def _number_lines(scope: Scope) -> Iterator[str]:
         for equation in scope.body.equations
         for atom in equation.operands
         if isinstance(atom, Literal)
-        for use in _uses(equation, read_by)
+        for use in _uses(equation, read_by, _CASTS_OF_NUMBERS)
     )
     if numbers:
         some = ", ".join(f"{text} ({reader})" for text, reader in itertools.islice(numbers, 6))
