@@ -77,10 +77,11 @@ def test_a_train_step_in_a_device_scope(golden: Callable[[str, str], None]) -> N
         return jax.shard_map(local, mesh=mesh, in_specs=P("data"), out_specs=P())(xs)
 
     text = text_of(many, layers(7), layers(7), X)
-    constants = re.compile(
-        r"^Constants\n(  .*\n)*\n", re.MULTILINE
-    )  # newer JAX writes another number in relu
-    golden("describe/captured_trees.txt", constants.sub("", text))
+    differing = (
+        r"^Constants\n(  .*\n)*\n",  # newer JAX writes another number in relu
+        r"^  (results of the equations inside|typed as varying).*\n",  # and casts of its own
+    )
+    golden("describe/captured_trees.txt", re.sub("|".join(differing), "", text, flags=re.MULTILINE))
 
 
 def test_a_loop_that_hands_on_a_tree(golden: Callable[[str, str], None]) -> None:
