@@ -136,7 +136,7 @@ _ROLES: dict[Role, str] = {
     Role.CARRY: "carry",
     Role.SLICED: "sliced",
     Role.RESIDUAL: "residual",
-    Role.INDEX: "index",
+    Role.INDEX: "scalar prefetch",
     Role.OUTPUT: "output",
     Role.SCRATCH: "scratch",
 }
@@ -166,9 +166,8 @@ def doors(subject: Subject, scope: Scope, inputs: Sequence[Value]) -> Iterator[D
             word = "captured constant" if capture.constant else "captured"
         elif not word and is_residual(scope, at):
             word = "residual"
-        unused = variable not in used and (
-            bool(word or strip or rows) or equation.boundary is not Boundary.BRANCH
-        )
+        read_elsewhere = equation.boundary is Boundary.BRANCH and not (word or strip or rows)
+        unused = variable not in used and not read_elsewhere and call.roles[at] is not Role.INDEX
         if not (word or strip or rows or unused):
             yield None
             continue
@@ -216,13 +215,15 @@ def _block_rows(equation: Equation, call: Call, at: int) -> tuple[str, ...]:
     assert kernel is not None
     if role is Role.SCRATCH:
         return ("working memory",)
+    if role is Role.INDEX:
+        return ("given to the block indices, too",)
     if role is Role.OUTPUT:
         operand = len(equation.operands) + call.roles[:at].count(Role.OUTPUT)
     if operand is None:
         return ("where it comes from is unknown",)
     block = kernel.blocks[operand] if operand < len(kernel.blocks) else None
     if block is None:
-        return ("all of it in each step",) if kernel.grid and role is not Role.INDEX else ()
+        return ("all of it in each step",) if kernel.grid else ()
     shape = f"({', '.join(map(str, block.shape))}{',' if len(block.shape) == 1 else ''})"
     where = f"at {block.index}" if block.index is not None else "at an index that is not known"
     return (" ".join(filter(None, ("block", shape, where, f"in {block.space}" if block.space else ""))),)

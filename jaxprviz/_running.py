@@ -137,9 +137,9 @@ def _kernel(scope: Scope, position: int, equation: Equation) -> Iterator[str]:
         name for place, name in enumerate(names[:given]) if operand_role(equation, place) is Role.INDEX
     ]
     blocks = [_block_text(name, block) for name, block in zip(names, kernel.blocks, strict=False) if block]
-    chosen = f"; blocks are chosen by {some_names(indices)}" if indices else ""
+    given_too = f"; given to the block indices: {some_names(indices)}" if indices else ""
     cut = "".join(f"; {text}" for text in blocks)
-    yield f"{boundary_text(scope.child(position))}: a kernel of {grid}{chosen}{cut}."
+    yield f"{boundary_text(scope.child(position))}: a kernel of {grid}{given_too}{cut}."
 
 
 def _block_text(name: str, block: Block) -> str:
