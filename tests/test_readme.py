@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +16,26 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.locked
-def test_the_picture_is_what_the_program_draws(request: pytest.FixtureRequest) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    names = {"jax": jax, "jaxprviz": jaxprviz, "w": jnp.ones((2, 3)), "x": jnp.ones((4, 2, 3))}
+PROGRAMS: list[str] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def drawn(code: str, **names: Any) -> jaxprviz.Figure:
+    """What the last line of a program of the README draws."""
+    names |= {"jax": jax, "jnp": jnp, "jaxprviz": jaxprviz}
     *statements, last = code.strip().splitlines()
     exec("\n".join(statements), names)
-    figure = eval(last, names)
+    return eval(last, names)
+
+
+def test_the_named_scopes_are_drawn() -> None:
+    _, code = PROGRAMS
+    scopes = re.findall(r"named_scope&#160;.*?<B>(\w+)</B>", drawn(code).dot)
+    assert scopes == ["attention", "mlp"]
+
+
+@pytest.mark.locked
+def test_the_picture_is_what_the_program_draws(request: pytest.FixtureRequest) -> None:
+    figure = drawn(PROGRAMS[0], w=jnp.ones((2, 3)), x=jnp.ones((4, 2, 3)))
     picture = ROOT / "docs" / "question.svg"
     if request.config.getoption("--update"):
         figure.save(picture)
