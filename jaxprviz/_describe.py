@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from jaxprviz._captures import captures, first_scopes, is_captured
@@ -18,6 +19,7 @@ from jaxprviz._text import listed, one_line
 from jaxprviz._trees import MOST_LEAVES, arrays_text, grouped, leaves_text, tree_of
 from jaxprviz._words import (
     CASTS,
+    CASTS_OF_NUMBERS,
     boundary_text,
     bytes_text,
     captured_number,
@@ -30,10 +32,6 @@ from jaxprviz.program import Constant, Equation, Literal, Program
 
 _MOST_READERS = 3
 """Of the equations that read a captured variable so many are named."""
-
-
-_CASTS_OF_NUMBERS = CASTS | {"convert_element_type"}
-"""What JAX itself does to a number before an equation reads it."""
 
 
 def describe(program: Program) -> str:
@@ -233,7 +231,7 @@ def _number_lines(scope: Scope) -> Iterator[str]:
         for equation in scope.body.equations
         for atom in equation.operands
         if isinstance(atom, Literal)
-        for use in _uses(equation, read_by, _CASTS_OF_NUMBERS)
+        for use in _uses(equation, read_by, CASTS_OF_NUMBERS)
     )
     if numbers:
         some = ", ".join(f"{text} ({reader})" for text, reader in itertools.islice(numbers, 6))
@@ -252,14 +250,18 @@ def _unknown_lines(scopes: Iterable[Scope]) -> list[str]:
     for scope in scopes:
         if scope.body.wrapper and placement(scope) is None:
             continue  # JAX's own function around a pmap
-        unknown = [
+        unknown = Counter(
             scope.body.types[variable].short
             for position, variable in enumerate(scope.body.inputs)
             if is_captured(scope, position) is None
-        ]
+        )
         if unknown:
+            inputs = ", ".join(_times(*one) for one in unknown.items())
             lines.append(
-                f"Which of these inputs {title_of(scope)} captures: {', '.join(unknown)} "
-                "(JAX keeps no names there)."
+                f"Which of these inputs {title_of(scope)} captures: {inputs} (JAX keeps no names there)."
             )
     return listed(lines)
+
+
+def _times(text: str, count: int) -> str:
+    return text if count == 1 else f"{count} of {text}"

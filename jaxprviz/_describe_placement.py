@@ -16,6 +16,7 @@ from jaxprviz._text import listed, one_line
 from jaxprviz._trees import MOST_LEAVES, grouped, part_text, sum_text, tree_of
 from jaxprviz._words import (
     CASTS,
+    CASTS_OF_NUMBERS,
     SILENT,
     atom_name,
     axes_text,
@@ -70,8 +71,13 @@ def _inside_lines(scopes: Sequence[Scope], spreads: Flow) -> list[str]:
     unknown: list[str] = []
     for scope in scopes:
         known, body, several = spreads.of(scope), scope.body, _axes_of_several(scope)
+        numbers: set[int] = set()
         for equation in body.equations:
-            given = [known[atom] for atom in equation.operands if isinstance(atom, int)]
+            read = [atom for atom in equation.operands if isinstance(atom, int)]
+            if equation.primitive in CASTS_OF_NUMBERS and numbers.issuperset(read):
+                numbers.update(equation.results)
+                continue
+            given = [known[atom] for atom in read]
             for result in equation.results:
                 spread, name = known[result], atom_name(scope, result)
                 cast = equation.primitive in CASTS

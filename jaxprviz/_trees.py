@@ -12,8 +12,8 @@ from jaxprviz.program import Type
 MOST_LEAVES = 12
 """More leaves than this are told by their trees."""
 
-_MOST_NAMES = 6
-"""Of more names in one sentence only the trees are named."""
+_MOST_NAMES, _MOST_SIGNS = 6, 120
+"""Of more names in one sentence, or of longer ones in all, only the trees are named."""
 
 _TREE = re.compile(r"result(\[\d+\])?|[^.\[]+")
 """What a leaf's name begins with: the argument, or which one of the results, that it is a part of."""
@@ -47,8 +47,9 @@ def sum_text(before: str, sizes: Sequence[int | None]) -> str:
 def tree_names(names: Sequence[str]) -> str:
     """Names; of many those of one tree together: `"c (19 arrays), x"`."""
     different = list(dict.fromkeys(names))
-    if len(different) <= _MOST_NAMES:
-        return ", ".join(different)
+    together = ", ".join(different)
+    if len(different) <= _MOST_NAMES and len(together) <= _MOST_SIGNS:
+        return together
     trees: dict[str, list[str]] = {}
     for name in different:
         trees.setdefault(tree_of(name), []).append(name)

@@ -13,6 +13,9 @@ from jaxprviz.program import Atom, Body, Boundary, Equation, Literal, Mesh, Type
 CASTS = frozenset({"pvary", "pcast", "pbroadcast", "preduced_type"})
 """Primitives that change how a value is typed over mesh axes, and nothing else."""
 
+CASTS_OF_NUMBERS = CASTS | {"convert_element_type"}
+"""What JAX itself does to a number that is written into an equation, before the equation reads it."""
+
 SILENT = CASTS | {"axis_index"}
 """Primitives that name mesh axes and yet send nothing."""
 

@@ -144,6 +144,7 @@ def test_the_tree_of_a_name(name: str, tree: str) -> None:
 def test_names_of_a_tree() -> None:
     assert tree_names(["c['a']", "c['b']", "x"]) == "c['a'], c['b'], x"
     assert tree_names([*(f"c[{number}]" for number in range(9)), "x"]) == "c (9 arrays), x"
+    assert tree_names([f"c['{'kernel' * 20}']", "c['b']", "x"]) == "c (2 arrays), x"
 
 
 # --- spelling ----------------------------------------------------------------------------------------------
