@@ -158,7 +158,7 @@ def check_placement(case: str, program: Program, expect: dict[str, Any]) -> None
         place = known[atom] if isinstance(atom, int) else None
         if place is not None and (place.ground is not Ground.COMPILER or name not in said):
             said.setdefault(name or "", []).append(None if place.ground is Ground.COMPILER else place.layout)
-    wanted: dict[str, str] = {
+    wanted: dict[Any, Any] = {
         NAMED_OTHERWISE.get((case, name), name): words
         for name, words in expect.get("placement", {}).items()
         if "constant" not in words and (case, name) not in NOT_CLAIMED
