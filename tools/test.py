@@ -1,13 +1,15 @@
 """`make test`: every check of the project, each as one step; all run, even when one fails.
 
 Runs in the environment that tools/environment.py made.  A *lane* is a further one, with another Python or
-another JAX; a lane whose Python is not on this machine is reported as not run.
+another JAX; a lane whose Python is not on this machine is reported as not run.  What a step needs is installed while
+the steps before it run.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -16,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +26,7 @@ import browser
 import pythons
 from counts import counted
 from environment import LOCK, MAIN, ROOT, Environment, SetupError
-from lane import FOLDER, LANES, Lane
+from lane import FOLDER, LANES
 
 _LIMIT = 900
 """Seconds that one command may take."""
@@ -63,12 +66,14 @@ class Step:
     Attributes:
         name: how it is chosen on the command line.
         about: what it checks.
-        run: runs it, given the environment variables for its commands.
+        run: runs it in an environment, given the environment variables for its commands.
+        prepare: makes that environment, installed; or gives the outcome that says that its Python is not here.
     """
 
     name: str
     about: str
-    run: Callable[[Variables], Outcome]
+    run: Callable[[Environment, Variables], Outcome]
+    prepare: Callable[[], Environment | Outcome]
 
 
 def _run(outcome: Outcome, about: str, command: Command, variables: Variables) -> None:
@@ -124,35 +129,60 @@ _OF_LANES = (
 _NOTEBOOKS = ("notebooks", "--nbval-current-env", "--nbval-cell-timeout=120", "-n", "2", "--dist", "loadfile")
 
 
-def _style(variables: Variables) -> Outcome:
+def _main() -> Environment:
+    return MAIN
+
+
+def _style(venv: Environment, variables: Variables) -> Outcome:
     outcome = Outcome()
-    _run(outcome, "ruff check", [MAIN.command("ruff"), "check", "."], variables)
-    _run(outcome, "ruff format", [MAIN.command("ruff"), "format", "--check", "."], variables)
+    _run(outcome, "ruff check", [venv.command("ruff"), "check", "."], variables)
+    _run(outcome, "ruff format", [venv.command("ruff"), "format", "--check", "."], variables)
     return outcome
 
 
-def _types(variables: Variables) -> Outcome:
+def _types(venv: Environment, variables: Variables) -> Outcome:
     outcome = Outcome()
-    _run(outcome, "pyright", [MAIN.command("pyright"), "--pythonpath", MAIN.python], variables)
+    _run(outcome, "pyright", [venv.command("pyright"), "--pythonpath", venv.python], variables)
     return outcome
 
 
-def _unit(variables: Variables) -> Outcome:
+def _unit(venv: Environment, variables: Variables) -> Outcome:
     outcome = Outcome()
-    _run(outcome, "tests", _pytest(MAIN, *_UNIT), variables)
+    _run(outcome, "tests", _pytest(venv, *_UNIT), variables)
     return outcome
 
 
-def _notebooks(variables: Variables) -> Outcome:
+def _notebooks(venv: Environment, variables: Variables) -> Outcome:
     outcome = Outcome()
-    _run(outcome, "notebooks", _pytest(MAIN, "--nbval", *_NOTEBOOKS), variables)
+    _run(outcome, "notebooks", _pytest(venv, "--nbval", *_NOTEBOOKS), variables)
     return outcome
 
 
-def _browser(variables: Variables) -> Outcome:
+def _with_chromium() -> Environment:
+    browser.ensure(MAIN)
+    return MAIN
+
+
+def _browser(venv: Environment, variables: Variables) -> Outcome:
     outcome = Outcome()
-    chromium = browser.ensure(MAIN)
-    _run(outcome, "browser", _pytest(MAIN, "tests/browser"), {**variables, browser.VARIABLE: chromium})
+    command = _pytest(venv, "tests/browser", "-n", "2", "--dist", "worksteal")
+    _run(outcome, "browser", command, {**variables, browser.VARIABLE: browser.ensure(venv)})
+    return outcome
+
+
+def _constants(venv: Environment, variables: Variables) -> Outcome:
+    """What JAX prepares to make its default: array constants stand as literals in the equations."""
+    outcome = Outcome()
+    command = _pytest(venv, *_OF_PROGRAMS, "-n", "2", "-m", "not locked")
+    _run(outcome, "tests", command, {**variables, "JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS": "1"})
+    return outcome
+
+
+def _with_another_jax(venv: Environment, variables: Variables) -> Outcome:
+    """The tests, and every notebook with its assertions alone: pictures differ from JAX to JAX."""
+    outcome = Outcome()
+    _run(outcome, "tests", _pytest(venv, *_OF_LANES, "-n", "2", "-m", "not locked"), variables)
+    _run(outcome, "notebooks", _pytest(venv, "--nbval-lax", *_NOTEBOOKS), variables)
     return outcome
 
 
@@ -169,7 +199,7 @@ def _ready(
     return venv
 
 
-def _locked_lane(variables: Variables) -> Outcome:
+def _locked() -> Environment | Outcome:
     """The stored outputs hold on another Python too: a newer one where .venv has 3.11, else 3.11."""
     here = pythons.ask(MAIN.python)
     assert here is not None
@@ -181,46 +211,26 @@ def _locked_lane(variables: Variables) -> Outcome:
         folder = ROOT / ".lanes" / f"locked-py{pythons.text(python.version)}"
         return Environment(folder, told, (LOCK, lane))
 
-    venv = _ready(locked, versions)
-    if isinstance(venv, Outcome):
-        return venv
-    outcome = Outcome()
-    _run(outcome, "notebooks", _pytest(venv, "--nbval", *_NOTEBOOKS), variables)
-    return outcome
-
-
-def _constants(variables: Variables) -> Outcome:
-    """What JAX prepares to make its default: array constants stand as literals in the equations."""
-    outcome = Outcome()
-    command = _pytest(MAIN, *_OF_PROGRAMS, "-n", "2", "-m", "not locked")
-    _run(outcome, "tests", command, {**variables, "JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS": "1"})
-    return outcome
-
-
-def _jax_lane(lane: Lane) -> Callable[[Variables], Outcome]:
-    """The tests, and every notebook with its assertions alone: pictures differ from JAX to JAX."""
-
-    def run(variables: Variables) -> Outcome:
-        venv = _ready(lane.environment, lane.pythons)
-        if isinstance(venv, Outcome):
-            return venv
-        outcome = Outcome()
-        _run(outcome, "tests", _pytest(venv, *_OF_LANES, "-n", "2", "-m", "not locked"), variables)
-        _run(outcome, "notebooks", _pytest(venv, "--nbval-lax", *_NOTEBOOKS), variables)
-        return outcome
-
-    return run
+    return _ready(locked, versions)
 
 
 STEPS = (
-    Step("style", "ruff, notebooks too", _style),
-    Step("types", "pyright", _types),
-    Step("unit", "tests/ without the browser", _unit),
-    Step("notebooks", "every notebook run again, its outputs compared", _notebooks),
-    Step("browser", "JupyterLab in Chromium", _browser),
-    Step("locked", "the notebooks again with another Python", _locked_lane),
-    Step("constants", "array constants as literals in the equations", _constants),
-    *(Step(lane.name, lane.about, _jax_lane(lane)) for lane in LANES),
+    Step("style", "ruff, notebooks too", _style, _main),
+    Step("types", "pyright", _types, _main),
+    Step("unit", "tests/ without the browser", _unit, _main),
+    Step("notebooks", "every notebook run again, its outputs compared", _notebooks, _main),
+    Step("browser", "JupyterLab in Chromium", _browser, _with_chromium),
+    Step("locked", "the notebooks again with another Python", _notebooks, _locked),
+    Step("constants", "array constants as literals in the equations", _constants, _main),
+    *(
+        Step(
+            lane.name,
+            lane.about,
+            _with_another_jax,
+            functools.partial(_ready, lane.environment, lane.pythons),
+        )
+        for lane in LANES
+    ),
 )
 
 
@@ -238,10 +248,11 @@ def _variables() -> Iterator[Variables]:
         }
 
 
-def _do(step: Step, variables: Variables) -> Outcome:
+def _do(step: Step, prepared: Future[Environment | Outcome], variables: Variables) -> Outcome:
     print(f"\n=== {step.name}: {step.about}", flush=True)
     try:
-        return step.run(variables)
+        venv = prepared.result()
+        return venv if isinstance(venv, Outcome) else step.run(venv, variables)
     except SetupError as error:
         print(error, flush=True)
         return Outcome(failed=[str(error).splitlines()[0]])
@@ -259,12 +270,13 @@ def main() -> None:
     )
     chosen = parser.parse_args().steps or names
     done: list[tuple[Step, Outcome, float]] = []
-    with _variables() as variables:
-        for step in STEPS:
-            if step.name in chosen:
-                start = time.monotonic()
-                outcome = _do(step, variables)
-                done.append((step, outcome, time.monotonic() - start))
+    steps = [step for step in STEPS if step.name in chosen]
+    with _variables() as variables, ThreadPoolExecutor(1) as installer:
+        prepared = [installer.submit(step.prepare) for step in steps]
+        for step, ready in zip(steps, prepared, strict=True):
+            start = time.monotonic()
+            outcome = _do(step, ready, variables)
+            done.append((step, outcome, time.monotonic() - start))
     print("\n=== what became of it")
     for step, outcome, seconds in done:
         print(f"{step.name:10} {outcome.word:8} {seconds:5.0f} s  {outcome.note}".rstrip())
