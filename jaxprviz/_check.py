@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -146,6 +147,7 @@ def check(fn: Callable[..., Any], /, *args: Any, run_effects: bool = False, **kw
 def _claims(run: Observation) -> Iterator[Claim]:
     facts = flow(run.program)
     yield from _array_claims(run)
+    yield from _middle_claims(run)
     stack = [Scope.root(run.program)]
     while stack:
         scope = stack.pop()
@@ -308,7 +310,14 @@ def _lying(array: Any, ground: Ground, layout: Layout) -> tuple[Outcome, str]:
     """Whether an array lies as it is said to: on each device the elements, and the bytes."""
     if not hasattr(array, "addressable_shards"):
         return Outcome.NOT_SEEN, "it lies on no device"
-    seen = _bounds_by_device(array)
+    seen = {shard.device.id: bounds_of(shard.index, array.shape) for shard in array.addressable_shards}
+    return _compared(seen, {int(shard.data.nbytes) for shard in array.addressable_shards}, ground, layout)
+
+
+def _compared(
+    seen: Mapping[int, Bounds], sizes: set[int], ground: Ground, layout: Layout
+) -> tuple[Outcome, str]:
+    """Whether the parts and the bytes that the devices hold are those that they are said to hold."""
     said = {
         device: _claimed_bounds(layout, index)
         for device, index in zip(
@@ -317,7 +326,6 @@ def _lying(array: Any, ground: Ground, layout: Layout) -> tuple[Outcome, str]:
             strict=True,
         )
     }
-    sizes = {int(shard.data.nbytes) for shard in array.addressable_shards}
     if seen == said and layout.local_nbytes in (None, *sizes) and len(sizes) == 1:
         return Outcome.HOLDS, ""
     otherwise = ground is Ground.ASKED
@@ -329,10 +337,6 @@ def _bytes_note(sizes: set[int]) -> str:
     return " or ".join(bytes_text(size) for size in sorted(sizes))
 
 
-def _bounds_by_device(array: Any) -> dict[int, Bounds]:
-    return {shard.device.id: bounds_of(shard.index, array.shape) for shard in array.addressable_shards}
-
-
 def _claimed_bounds(layout: Layout, device: Position) -> Bounds:
     blocks, parts = layout.block(device) or (), layout.parts or ()
     found = []
@@ -340,6 +344,71 @@ def _claimed_bounds(layout: Layout, device: Position) -> Bounds:
         length = int(size) // count
         found.append((0, int(size)) if block is None else (block * length, (block + 1) * length))
     return tuple(found)
+
+
+# --- what lies in the middle --------------------------------------------------------------------------------
+
+
+def _middle_claims(run: Observation) -> Iterator[Claim]:
+    """That arrays outside of the device scopes, neither arguments nor results of the program, lie as is claimed.
+
+    What a device scope returns is compared value by value at its border.
+    """
+    told = list(_middle(run))
+    found = run.shardings([(scope, variable) for scope, variable, _, _ in told]) if told else ()
+    for (scope, variable, ground, layout), seen in zip(told, found, strict=True):
+        outcome, note = _lying_in_the_middle(seen, ground, layout)
+        name = one_line(_atom_text(scope, variable))
+        title = boundary_text(scope) if scope.parent is not None else title_of(scope)
+        yield Claim(path_text(scope.path), title, name, layout_text(layout), outcome, note)
+
+
+def _middle(run: Observation) -> Iterator[tuple[Scope, int, Ground, Layout]]:
+    """The variables in the middle of which it is claimed how they lie, in the order of the code."""
+    where = places(run.program)
+    stack = [Scope.root(run.program)]
+    while stack:
+        scope = stack.pop()
+        if run.axes(scope):
+            continue
+        stack.extend(reversed(tuple(scope.children())))
+        of_program = {*run.program.main.inputs, *run.program.main.outputs} if scope.parent is None else set()
+        of_devices = {
+            result for equation in scope.body.equations if equation.device for result in equation.results
+        }
+        for variable, place in enumerate(where.of(scope)):
+            if place is None or place.layout is None or variable in of_program or variable in of_devices:
+                continue
+            if (
+                place.ground in (Ground.TYPE, Ground.ASKED)
+                and not place.layout.free
+                and place.layout.spec is not None
+            ):
+                yield scope, variable, place.ground, place.layout
+
+
+def _lying_in_the_middle(seen: Sequence[Any] | str, ground: Ground, layout: Layout) -> tuple[Outcome, str]:
+    """Whether an array lies as it is said to, each time that the compiler meets it."""
+    if isinstance(seen, str):
+        return Outcome.NOT_SEEN, seen
+    shape = tuple(map(int, layout.type.shape))
+    wrong = Outcome.OTHERWISE if ground is Ground.ASKED else Outcome.FAILS
+    for sharding in seen:
+        try:
+            parts = {
+                device.id: bounds_of(index, shape)
+                for device, index in sharding.devices_indices_map(shape).items()
+            }
+        except ValueError:  # JAX's word for that: IndivisibleError, which is one
+            return wrong, "JAX cuts it into parts that are not equal"
+        whole, count = layout.type.nbytes or 0, math.prod(shape)
+        sizes = {
+            whole * math.prod(end - start for start, end in part) // max(count, 1) for part in parts.values()
+        }
+        outcome, note = _compared(parts, sizes, ground, layout)
+        if outcome is not Outcome.HOLDS:
+            return outcome, note
+    return Outcome.HOLDS, ""
 
 
 # --- captured variables -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxprviz._inspect import inspected
 from jaxprviz._pmap import fold_pmaps
 from jaxprviz._read import Reader, Variables
 from jaxprviz._run import (
@@ -62,6 +63,25 @@ class Observation:
         if self.recording.records and calls_host(found.jaxpr):
             return None
         return _explained(found, lambda: run_plainly(found.jaxpr, self.leaves))
+
+    def shardings(self, asked: Sequence[tuple[Scope, int]]) -> list[Sequence[Any] | str]:
+        """How variables outside of the device scopes lie where JAX compiles the program, which is not run for that.
+
+        Args:
+            asked: scopes, and variables of theirs by number.
+
+        Returns:
+            For each variable the shardings that it has, one for each time that the compiler meets it; or why there
+            are none.
+        """
+        found = self._traced
+        keys = [(self._path(scope), self._key(scope, variable)) for scope, variable in asked]
+        try:
+            seen = inspected(found.jaxpr, self.leaves, keys)
+        except Exception as error:
+            # That it runs in pieces is no promise that JAX compiles it whole; what it says is passed on.
+            return [f"JAX does not compile the program whole: {_first_line(error)}"] * len(keys)
+        return [seen.get(key) or "the compiler does not tell" for key in keys]
 
     def scopes(self) -> Iterator[Scope]:
         """The device scopes and all scopes in them, in the order of the code."""
@@ -162,7 +182,7 @@ def observe(
     filled = any(one is not other for one, other in zip(leaves, found.leaves, strict=True))
     program = fold_pmaps(found.program)
     if not any(equation.device for body in program.bodies for equation in body.equations):
-        return Observation(program, Recording({}, {}, {}), filled, leaves, program, found)
+        return Observation(program, Recording({}, {}, {}), filled, leaves, fold_pmaps(_marked(found)), found)
     recording = _explained(found, lambda: run_recorded(found.jaxpr, leaves))
     return Observation(program, recording, filled, leaves, fold_pmaps(_marked(found)), found)
 
@@ -185,10 +205,7 @@ def _explained(found: Traced, run: Callable[[], _Run]) -> _Run:
 
 
 def _run_error(found: Traced, error: Exception) -> RunError:
-    lines = str(error).strip().splitlines()
-    first = textwrap.shorten(
-        f"{type(error).__name__}: {lines[0] if lines else 'no message'}", 200, placeholder=" …"
-    )
+    first = _first_line(error)
     for fits, wrong, remedy in _FAILURES:
         if fits(found, error):
             return RunError(_asked(found), f"{wrong} ({first})", remedy)
@@ -196,6 +213,13 @@ def _run_error(found: Traced, error: Exception) -> RunError:
         _asked(found),
         f"JAX refuses it, or it fails: {first}",
         "See that the function runs with these arguments by itself.",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return textwrap.shorten(
+        f"{type(error).__name__}: {lines[0] if lines else 'no message'}", 200, placeholder=" …"
     )
 
 

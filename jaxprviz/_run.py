@@ -198,20 +198,20 @@ def _hands_on_references(closed: Any) -> bool:
                 for inner in _jax.sub_jaxprs(value)
             )
         )
-        for equation in _opened(closed).eqns
+        for equation in opened(closed).eqns
     )
 
 
 def run_plainly(closed: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
     """Runs a jaxpr once as it is, so that its results lie where JAX puts them; what it donates is kept."""
-    jaxpr = _opened(closed)
-    kept = _reclosed(closed, jaxpr.replace(eqns=list(map(_undonated, jaxpr.eqns))))
+    jaxpr = opened(closed)
+    kept = reclosed(closed, jaxpr.replace(eqns=list(map(_undonated, jaxpr.eqns))))
     return tuple(jax.block_until_ready(jex.jaxpr_as_fun(kept)(*leaves)))
 
 
 def calls_host(closed: Any) -> bool:
     """Whether a program does something outside of itself when it runs: prints, or calls the host or foreign code."""
-    jaxpr = _opened(closed)
+    jaxpr = opened(closed)
     return bool(effects_of(closed)) or any(
         equation.primitive.name in _HOST
         or any(calls_host(inner) for value in equation.params.values() for inner in _jax.sub_jaxprs(value))
@@ -221,7 +221,7 @@ def calls_host(closed: Any) -> bool:
 
 def effects_of(closed: Any) -> list[str]:
     """The names of the effects of a program that are seen outside of it, sorted."""
-    return sorted({type(effect).__name__ for effect in _opened(closed).effects} - _QUIET)
+    return sorted({type(effect).__name__ for effect in opened(closed).effects} - _QUIET)
 
 
 def has_abstract_mesh(closed: Any) -> bool:
@@ -232,7 +232,7 @@ def has_abstract_mesh(closed: Any) -> bool:
         else any(
             has_abstract_mesh(inner) for value in equation.params.values() for inner in _jax.sub_jaxprs(value)
         )
-        for equation in _opened(closed).eqns
+        for equation in opened(closed).eqns
     )
 
 
@@ -242,9 +242,9 @@ def is_cut_up(closed: Any) -> bool:
         _leads_to_devices(equation)
         and equation.primitive.name in _FOLLOWED
         and not all(
-            _jax.is_pmap_function(_opened(body)) for body in equation.params.values() if _jax.is_jaxpr(body)
+            _jax.is_pmap_function(opened(body)) for body in equation.params.values() if _jax.is_jaxpr(body)
         )
-        for equation in _opened(closed).eqns
+        for equation in opened(closed).eqns
     )
 
 
@@ -265,7 +265,7 @@ class _Watcher:
         So the arrays at the borders of the device scopes are those that JAX made, on the devices where it put them.
         What stands between two device scopes is run as one.
         """
-        jaxpr = _opened(closed)
+        jaxpr = opened(closed)
         held: dict[Any, Any] = dict(zip(jaxpr.constvars, _jax.constants(closed), strict=True))
         held.update(zip(jaxpr.invars, values, strict=True))
         waiting: list[Any] = []
@@ -316,7 +316,7 @@ class _Watcher:
 
     def body(self, closed: Any, path: Path, axes: tuple[tuple[Any, int], ...], holder: Any) -> Any:
         """A jaxpr that also records what it computes; `holder` is the equation that holds it, if one does."""
-        jaxpr = _opened(closed)
+        jaxpr = opened(closed)
         equations, effects = [], set(jaxpr.effects)
         variables = {id(var): var for var in (*jaxpr.constvars, *jaxpr.invars)}
         record = self.records[path] = Record(tuple((_jax.axis_name(name), size) for name, size in axes))
@@ -324,7 +324,7 @@ class _Watcher:
             self.branches.add(path)
         for position, equation in enumerate(jaxpr.eqns):
             # Also results that nothing reads: what is recorded of a loop then comes after all of its steps.
-            new = _read_by_all(self._equation(equation, path, position, axes))
+            new = read_by_all(self._equation(equation, path, position, axes))
             variables.update(zip(map(id, equation.outvars), new.outvars, strict=True))
             effects |= {effect for effect in new.effects if effect not in equation.effects}
             equations.append(new)
@@ -341,7 +341,7 @@ class _Watcher:
             equation if context is None else equation.replace(ctx=context)
             for equation in (*told, *unwrapped.values(), seen)
         ]
-        return _reclosed(
+        return reclosed(
             closed, jaxpr.replace(eqns=[*equations, *added], effects=frozenset(effects | seen.effects))
         )
 
@@ -355,25 +355,21 @@ class _Watcher:
                 self.unwatched[(*path, (position, number))] = why
             return equation
         inside = (*axes, *_manual_axes(equation))
-        new = {}
-        for number, body in enumerate(held):
-            new[id(body.jaxpr), number] = self.body(body.jaxpr, (*path, (position, number)), inside, equation)
-        if all(one is body.jaxpr for one, body in zip(new.values(), held, strict=True)):
-            return equation
-        queues: dict[int, list[Any]] = {}
-        for (key, _), one in new.items():
-            queues.setdefault(key, []).append(one)
-        params = {key: _swapped(value, queues) for key, value in equation.params.items()}
-        if "unroll" in params:
-            params["unroll"] = 1  # the steps of an unrolled loop may report in any order
-        effects = set(equation.effects).union(*(_debug_effects(_opened(one)) for one in new.values()))
-        return equation.replace(params=params, effects=frozenset(effects))
+        new = [
+            self.body(body.jaxpr, (*path, (position, number)), inside, equation)
+            for number, body in enumerate(held)
+        ]
+        changed = with_bodies(equation, held, new)
+        if "unroll" not in changed.params:
+            return changed
+        # The steps of an unrolled loop may report in any order.
+        return changed.replace(params={**changed.params, "unroll": 1})
 
     def recording(self, closed: Any, results: tuple[Any, ...], *, whole: bool) -> Recording:
         """What was recorded of a jaxpr that has run."""
         self._settle()
         literals: dict[int, Any] = {}
-        _collect_literals(_opened(closed), literals, set())
+        _collect_literals(opened(closed), literals, set())
         return Recording(self.outer, self.records, self.unwatched, results, literals, whole)
 
     def _settle(self) -> None:
@@ -435,7 +431,7 @@ def _run_around(equation: Any) -> Callable[[int, int], int | None]:
     return lambda count, ended: count
 
 
-def _read_by_all(equation: Any) -> Any:
+def read_by_all(equation: Any) -> Any:
     """An equation with variables also for the results that nothing reads."""
     if not any(map(_is_dropped, equation.outvars)):
         return equation
@@ -457,7 +453,7 @@ def _has_devices(jaxpr: Any, kinds: Sequence[str] = ("shard_map", "xla_pmap")) -
 def _leads_to_devices(equation: Any, kinds: Sequence[str] = ("shard_map", "xla_pmap")) -> bool:
     """Whether an equation is a device scope, or holds one."""
     return equation.primitive.name in kinds or any(
-        _has_devices(_opened(inner), kinds)
+        _has_devices(opened(inner), kinds)
         for value in equation.params.values()
         for inner in _jax.sub_jaxprs(value)
     )
@@ -482,7 +478,7 @@ def _collect_literals(jaxpr: Any, found: dict[int, Any], met: set[int]) -> None:
         found.update((id(atom), atom.val) for atom in equation.invars if _jax.is_literal(atom))
         for value in equation.params.values():
             for inner in _jax.sub_jaxprs(value):
-                _collect_literals(_opened(inner), found, met)
+                _collect_literals(opened(inner), found, met)
     found.update((id(atom), atom.val) for atom in jaxpr.outvars if _jax.is_literal(atom))
 
 
@@ -516,7 +512,7 @@ def _is_key(var: Any) -> bool:
 def _numbers_of_key(var: Any) -> Any:
     """The equation that makes numbers of keys."""
     keys = jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype)
-    (equation,) = _opened(jax.make_jaxpr(jax.random.key_data)(keys)).eqns
+    (equation,) = opened(jax.make_jaxpr(jax.random.key_data)(keys)).eqns
     # JAX keeps what it traced: it gives the same equation, with the same variable, for other keys too.
     return equation.replace(invars=[var], outvars=[jex.Var(equation.outvars[0].aval)])
 
@@ -526,7 +522,7 @@ def _axis_indices(axes: tuple[tuple[Any, int], ...]) -> list[Any]:
     found = []
     for name, size in axes:
         traced = jax.make_jaxpr(lambda name=name: lax.axis_index(name), axis_env=[(name, size)])()
-        found.append(_opened(traced).eqns[-1])
+        found.append(opened(traced).eqns[-1])
     return found
 
 
@@ -535,11 +531,27 @@ def _call_of(callback: Callable[..., None], variables: Sequence[Any]) -> Any:
     traced = jax.make_jaxpr(lambda *values: jax.debug.callback(callback, *values))(
         *(np.float32(0) for _ in variables)
     )
-    return _opened(traced).eqns[-1].replace(invars=list(variables))
+    return opened(traced).eqns[-1].replace(invars=list(variables))
 
 
 def _debug_effects(jaxpr: Any) -> set[Any]:
     return {effect for effect in jaxpr.effects if type(effect).__name__ == "DebugEffect"}
+
+
+def with_bodies(equation: Any, held: Sequence[Held], new: Sequence[Any]) -> Any:
+    """An equation with its bodies replaced.
+
+    Args:
+        equation: an equation of a jaxpr.
+        held: its bodies, as `bodies_of` gives them.
+        new: what takes their places, in the same order.
+    """
+    queues: dict[int, list[Any]] = {}
+    for body, one in zip(held, new, strict=True):
+        queues.setdefault(id(body.jaxpr), []).append(one)
+    params = {key: _swapped(value, queues) for key, value in equation.params.items()}
+    effects = set(equation.effects).union(*(_debug_effects(opened(one)) for one in new))
+    return equation.replace(params=params, effects=frozenset(effects))
 
 
 def _swapped(value: Any, queues: Mapping[int, list[Any]]) -> Any:
@@ -559,7 +571,7 @@ def _part(
 ) -> Callable[[dict[Any, Any]], None]:
     """Some equations of a jaxpr as a function: it takes the values that are held, and adds what they make."""
     bound = [var for equation in equations for var in equation.outvars]
-    equations = list(map(_read_by_all, equations))
+    equations = list(map(read_by_all, equations))
     made = [var for equation in equations for var in equation.outvars]
     inner = set(made)
     read = dict.fromkeys(
@@ -671,11 +683,11 @@ def _closed(jaxpr: Any) -> Any:
     return jaxpr if hasattr(jaxpr, "consts") else jex.ClosedJaxpr(jaxpr, ())
 
 
-def _opened(value: Any) -> Any:
+def opened(value: Any) -> Any:
     """The jaxpr without its constants, which alone can be replaced; from 0.12 on both are one."""
     return getattr(value, "jaxpr", value)
 
 
-def _reclosed(closed: Any, opened: Any) -> Any:
+def reclosed(closed: Any, jaxpr: Any) -> Any:
     """A rewritten jaxpr with the constants that the one before it had."""
-    return opened if _opened(closed) is closed else closed.replace(jaxpr=opened)
+    return jaxpr if opened(closed) is closed else closed.replace(jaxpr=jaxpr)

@@ -284,6 +284,7 @@ def test_a_wrong_claim_of_how_an_array_lies_is_refuted(monkeypatch: pytest.Monke
                 replace(place, ground=Ground.TYPE, layout=replace(place.layout, spec=((), ("data",))))
                 if place is not None
                 and place.layout is not None
+                and scope.parent is None
                 and number in (body.inputs if what == "argument" else body.outputs)
                 else place
                 for number, place in enumerate(self.honest.of(scope))
@@ -294,6 +295,78 @@ def test_a_wrong_claim_of_how_an_array_lies_is_refuted(monkeypatch: pytest.Monke
     assert claim.variable == ("x" if what == "argument" else "result")
     assert claim.says == "axis 1 split by data=4"
     assert claim.note == "JAX laid it in 4 parts on 4 devices, 16 bytes a device"
+
+
+def middle(x: Any) -> Any:
+    over = mesh(4)
+
+    @jax.jit
+    def turned(y: Any) -> Any:
+        return lax.with_sharding_constraint(y + 1, NamedSharding(over, P(None, "data")))
+
+    y = lax.with_sharding_constraint(x * 2, NamedSharding(over, P("data")))
+    return turned(y).sum()
+
+
+def test_what_lies_in_the_middle() -> None:
+    report = check(jax.jit(middle), jnp.arange(16.0).reshape(4, 4))
+    assert [(claim.path, claim.says, claim.outcome) for claim in report.claims] == [
+        ("0", "axis 0 split by data=4", Outcome.HOLDS),
+        ("0", "axis 1 split by data=4", Outcome.HOLDS),
+        ("0/2", "axis 0 split by data=4", Outcome.HOLDS),
+        ("0/2", "axis 1 split by data=4", Outcome.HOLDS),
+    ]
+
+
+def test_asking_how_the_middle_lies_runs_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    def telling(x: Any) -> Any:
+        jax.debug.print("seen {}", x.sum())
+        return middle(x)
+
+    report = check(jax.jit(telling), jnp.arange(16.0).reshape(4, 4), run_effects=True)
+    jax.effects_barrier()
+    assert {claim.outcome for claim in report.claims} == {Outcome.HOLDS}
+    assert capfd.readouterr().out.count("seen") <= 1
+
+
+def test_the_middle_of_a_loop_on_an_explicit_mesh() -> None:
+    over = jax.make_mesh((4,), ("data",), axis_types=(AxisType.Explicit,))
+
+    @jax.jit
+    def looped(x: Any) -> Any:
+        def step(carry: Any, _: Any) -> Any:
+            return jnp.sin(carry), None
+
+        return jax.sharding.reshard(lax.scan(step, x, None, length=2)[0], P(None)).sum()
+
+    with jax.set_mesh(over):
+        report = check(looped, jax.device_put(jnp.arange(8.0), NamedSharding(over, P("data"))))
+    assert {claim.outcome for claim in report.claims} == {Outcome.HOLDS}
+    inside = [claim.says for claim in report.claims if claim.scope == "scan step"]
+    assert inside == ["axis 0 split by data=4"] * 2
+
+
+@pytest.mark.parametrize("ground", [Ground.TYPE, Ground.ASKED])
+def test_a_wrong_claim_of_the_middle_is_refuted(monkeypatch: pytest.MonkeyPatch, ground: Ground) -> None:
+    honest = _check.places
+
+    class Lying:
+        def __init__(self, program: Any) -> None:
+            self.honest = honest(program)
+
+        def of(self, scope: Any) -> Any:
+            return [
+                replace(place, ground=ground, layout=replace(place.layout, spec=place.layout.spec[::-1]))
+                if place is not None and place.ground is Ground.ASKED
+                else place
+                for place in self.honest.of(scope)
+            ]
+
+    monkeypatch.setattr(_check, "places", Lying)
+    report = check(jax.jit(middle), jnp.arange(16.0).reshape(4, 4))
+    wrong = Outcome.FAILS if ground is Ground.TYPE else Outcome.OTHERWISE
+    assert [claim.outcome for claim in report.claims] == [wrong] * 4
+    assert report.claims[0].note == "JAX laid it in 4 parts on 4 devices, 16 bytes a device"
 
 
 def test_results_that_jax_lays_otherwise() -> None:
@@ -314,8 +387,13 @@ def test_results_that_jax_lays_otherwise() -> None:
         return
     report = check(jax.jit(uneven), jnp.arange(6.0))
     assert report
-    assert told(report) == [("result", "axis 0 split by data=4", Outcome.OTHERWISE)]
+    says = "axis 0 split by data=4"
+    assert [(claim.path, claim.says, claim.outcome) for claim in report.claims] == [
+        ("", says, Outcome.OTHERWISE),
+        ("0", says, Outcome.OTHERWISE),
+    ]
     assert "bytes a device" in report.claims[0].note
+    assert report.claims[1].note == "JAX cuts it into parts that are not equal"
 
 
 # --- which run is which -------------------------------------------------------------------------------------
