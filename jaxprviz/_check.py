@@ -32,7 +32,7 @@ from jaxprviz._words import (
     spread_text,
     title_of,
 )
-from jaxprviz.program import Atom, Literal
+from jaxprviz.program import Atom, Boundary, Literal
 
 
 class Outcome(StrEnum):
@@ -346,6 +346,10 @@ def _claimed_bounds(layout: Layout, device: Position) -> Bounds:
     return tuple(found)
 
 
+_LOOPS_KEEP_TYPES = jax.__version_info__ >= (0, 9)
+"""Before, JAX does not hold the compiler to the type that a loop's result has on an Explicit mesh."""
+
+
 # --- what lies in the middle --------------------------------------------------------------------------------
 
 
@@ -376,6 +380,12 @@ def _middle(run: Observation) -> Iterator[tuple[Scope, int, Ground, Layout]]:
         of_devices = {
             result for equation in scope.body.equations if equation.device for result in equation.results
         }
+        of_loops = {
+            result
+            for equation in scope.body.equations
+            if equation.boundary is Boundary.LOOP and not _LOOPS_KEEP_TYPES
+            for result in equation.results
+        }
         for variable, place in enumerate(where.of(scope)):
             if place is None or place.layout is None or variable in of_program or variable in of_devices:
                 continue
@@ -384,7 +394,8 @@ def _middle(run: Observation) -> Iterator[tuple[Scope, int, Ground, Layout]]:
                 and not place.layout.free
                 and place.layout.spec is not None
             ):
-                yield scope, variable, place.ground, place.layout
+                ground = Ground.ASKED if variable in of_loops else place.ground
+                yield scope, variable, ground, place.layout
 
 
 def _lying_in_the_middle(seen: Sequence[Any] | str, ground: Ground, layout: Layout) -> tuple[Outcome, str]:

@@ -341,7 +341,11 @@ def test_the_middle_of_a_loop_on_an_explicit_mesh() -> None:
 
     with jax.set_mesh(over):
         report = check(looped, jax.device_put(jnp.arange(8.0), NamedSharding(over, P("data"))))
-    assert {claim.outcome for claim in report.claims} == {Outcome.HOLDS}
+    # Before 0.9 the compiler lays what the scan gives as the reshard behind it wants it.
+    loose = jax.__version_info__ < (0, 9)
+    otherwise = [claim.variable for claim in report.claims if claim.outcome is not Outcome.HOLDS]
+    assert report
+    assert otherwise == (["the result of scan"] if loose else [])
     inside = [claim.says for claim in report.claims if claim.scope == "scan step"]
     assert inside == ["axis 0 split by data=4"] * 2
 
@@ -357,7 +361,10 @@ def test_a_wrong_claim_of_the_middle_is_refuted(monkeypatch: pytest.MonkeyPatch,
         def of(self, scope: Any) -> Any:
             return [
                 replace(place, ground=ground, layout=replace(place.layout, spec=place.layout.spec[::-1]))
-                if place is not None and place.ground is Ground.ASKED
+                if place is not None
+                and place.ground is Ground.ASKED
+                and place.layout is not None
+                and place.layout.spec is not None
                 else place
                 for place in self.honest.of(scope)
             ]

@@ -10,16 +10,20 @@ import nbformat
 import pytest
 from labdriver import ROOT, Lab, Server, browsing, serving
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from jaxprviz._figure import Figure
 
 NOTEBOOKS = ROOT / "notebooks"
 
+# Milliseconds.  A kernel on a busy machine may need more than the usual 5 s.
+expect.set_options(timeout=20_000)
+
 SMALL = '''\
 import base64
 from types import SimpleNamespace
 
+import jaxprviz._mistakes  # what draws has imported JAX long before a reader meets the first mistake
 from jaxprviz._controls import controls_for
 from jaxprviz._explore import Explorer
 
