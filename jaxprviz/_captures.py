@@ -19,6 +19,9 @@ from jaxprviz.program import Body, Boundary, Program
 
 _STEPS = re.compile(r"[^.\[]+")
 
+_CALLS = {Boundary.CALL, Boundary.DEVICE}
+"""Boundaries of equations that pass all their operands to one body."""
+
 
 def captures(scope: Scope) -> tuple[Capture, ...]:
     """The captured variables of one scope, in the order of its inputs."""
@@ -111,16 +114,19 @@ def _is_argument_of_all(scope: Scope, position: int) -> bool:
 
 
 def _forwarded(scope: Scope) -> Scope | None:
-    """The scope that a body does nothing but call, with its own inputs and outputs; None for other bodies.
+    """The scope that a body does nothing but call, with its own inputs; None for other bodies.
 
-    The traced function is then the called one itself, as in `jax.pmap(jax.jit(f))`.
+    The traced function is then the called one itself, as in `jax.pmap(jax.jit(f))`, or one of JAX's own that stands
+    around it.  One that is written around a call may capture what it passes on.
     """
     body = scope.body
     if len(body.equations) != 1 or len(body.equations[0].calls) != 1:
         return None
     (equation,) = body.equations
-    straight = equation.operands == body.inputs and equation.results == body.outputs
-    return scope.child(0) if straight and equation.boundary is Boundary.CALL else None
+    if equation.operands != body.inputs or equation.boundary not in _CALLS:
+        return None
+    called = scope.child(0)
+    return called if body.source in (None, called.body.source) else None
 
 
 def _first_argument(scope: Scope) -> int | None:

@@ -71,6 +71,32 @@ def test_case(file: Path) -> None:
     check_captures(figure.program, case.EXPECT, ALSO_CAPTURED.get(file.stem, set()))
     check_placement(file.stem, figure.program, case.EXPECT)
     check_varying(figure.program, case.EXPECT)
+    check_unknown(figure.program)
+
+
+def check_unknown(program: Program) -> None:
+    """That of every variable it is known whether it is captured, how it crosses a border, and where it differs."""
+    spreads = flow(program)
+    for scope in first_scopes(program):
+        borders = placement(scope)
+        unknown = {
+            "captured": [at for at in range(len(scope.body.inputs)) if is_captured(scope, at) is None],
+            "placed": [
+                crossing for crossing in (*borders.entering, *borders.leaving) if crossing.layout.spec is None
+            ]
+            if borders is not None
+            else [],
+            "varying": [
+                variable
+                for variable, spread in enumerate(spreads.of(scope))
+                if spread.unknown and not HOST & {equation.primitive for equation in scope.body.equations}
+            ],
+        }
+        assert unknown == {"captured": [], "placed": [], "varying": []}, scope.path
+
+
+HOST = {"io_callback", "pure_callback"}
+"""What a host answers may differ from call to call."""
 
 
 def check_refusal(error: JaxprvizError, expect: dict[str, Any]) -> None:

@@ -297,3 +297,17 @@ def test_a_rule_of_its_own_captures_also_where_it_was_traced_twice() -> None:
     rules = [scope for scope in first_scopes(program) if scope.body.name == "rule"]
     assert [one.name for scope in rules for one in captures(scope)] == ["s"]
     assert [is_captured(scope, position) for scope in rules for position in (0, 1)] == [True, False]
+
+
+@pytest.mark.parametrize("by", [jax.grad, jax.vmap, lambda fn: lambda w, x: jax.linearize(fn, w, x)[0]])
+def test_a_function_that_only_calls_another_may_capture_what_it_passes_on(by: Callable[..., Any]) -> None:
+    def loss(w: Any, x: Any) -> Any:
+        @jax.jit
+        def outer(x: Any) -> Any:
+            return jax.jit(lambda v, x: jnp.sin(v) * x)(w, x)
+
+        return outer(x).sum()
+
+    program = trace(by(loss), jnp.ones((2, 3)), jnp.ones((2, 3)))
+    scope = next(scope for scope in first_scopes(program) if scope.body.name == "outer")
+    assert [one.name for one in captures(scope)] == ["w"]
